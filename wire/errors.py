@@ -1,0 +1,158 @@
+"""Every error that crosses a program's border, classed by who must act.
+
+`UserError`: whoever asked can mend it. `OperatorError`: whoever set the system up can.
+`PeerError`: the other program broke the protocol; nothing to do but report it. Each carries a
+stable `kind`, which travels in messages, and a sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CrowdpipeError(Exception):
+    """Base of all typed errors. `kind` is stable and travels on the wire."""
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    @property
+    def reason(self) -> str:
+        return str(self)
+
+
+class UserError(CrowdpipeError):
+    """Whoever asked can mend this."""
+
+    kind = "user"
+    exit_code = 2
+
+
+class OperatorError(CrowdpipeError):
+    """Whoever set the system up can mend this."""
+
+    kind = "operator"
+    exit_code = 3
+
+
+class PeerError(CrowdpipeError):
+    """Another program broke the protocol."""
+
+    kind = "peer"
+    exit_code = 4
+
+
+class InvalidName(UserError):
+    kind = "invalid_name"
+
+
+class InvalidModel(UserError):
+    """The file is not an ONNX model, or not one that can be cut; says which construct."""
+
+    kind = "invalid_model"
+
+
+class UnknownModel(UserError):
+    kind = "unknown_model"
+
+
+class InvalidInput(UserError):
+    """An input's name, element type or shape is not what the model takes."""
+
+    kind = "invalid_input"
+
+
+class RunCancelled(UserError):
+    kind = "cancelled"
+
+
+class NoDevice(OperatorError):
+    kind = "no_device"
+
+
+class FleetTooSmall(OperatorError):
+    """Not enough memory or disk in the fleet; says how much is missing and where."""
+
+    kind = "fleet_too_small"
+
+
+class BrokerUnreachable(OperatorError):
+    kind = "broker_unreachable"
+
+
+class StoreUnreachable(OperatorError):
+    kind = "store_unreachable"
+
+
+class PortTaken(OperatorError):
+    kind = "port_taken"
+
+
+class Refused(OperatorError):
+    """The broker's access list refused a publish or a subscription."""
+
+    kind = "refused"
+
+
+class Replaced(OperatorError):
+    """Another agent took this identity."""
+
+    kind = "replaced"
+
+
+class BlobMissing(OperatorError):
+    kind = "blob_missing"
+
+
+class BlobCorrupt(OperatorError):
+    """Bytes whose digest or length is not what their name says."""
+
+    kind = "blob_corrupt"
+
+
+class LoadFailed(OperatorError):
+    """A device could not load its partition."""
+
+    kind = "load_failed"
+
+
+class OverBudget(LoadFailed):
+    """Loading would exceed the device's memory budget."""
+
+    kind = "over_budget"
+
+
+class ComputeFailed(OperatorError):
+    """ONNX Runtime refused to run a segment on this input."""
+
+    kind = "compute_failed"
+
+
+class TimedOut(OperatorError):
+    """A wait reached its limit; says what it waited for."""
+
+    kind = "timed_out"
+
+
+class Malformed(PeerError):
+    """Bytes or JSON that are not what the format says."""
+
+    kind = "malformed"
+
+
+class TooLarge(PeerError):
+    """Something announced more bytes than its limit; nothing was allocated for it."""
+
+    kind = "too_large"
+
+
+def _tree(cls: type[CrowdpipeError]) -> list[type[CrowdpipeError]]:
+    return [cls, *(leaf for child in cls.__subclasses__() for leaf in _tree(child))]
+
+
+BY_KIND: dict[str, type[CrowdpipeError]] = {cls.kind: cls for cls in _tree(CrowdpipeError)}
+
+
+def from_kind(kind: str, reason: str) -> CrowdpipeError:
+    """The typed error that `kind` names on the wire; an unknown kind gives the base class."""
+    return BY_KIND.get(kind, CrowdpipeError)(reason)

@@ -1,0 +1,59 @@
+"""Names, digests and identifiers: what is allowed, and how a fresh one is minted.
+
+A name is what people choose (devices, models, users). A digest is the SHA-256 of bytes, in
+lower-case hex. A run's id is minted by the client, so that submitting twice is one run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+
+from wire.errors import InvalidName, Malformed
+
+RESERVED = frozenset({"orchestrator", "clients", "from"})
+_NAME = re.compile(r"[a-z0-9-]{1,32}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def check_name(name: str, what: str = "name") -> str:
+    """`name` itself, if it may stand in a topic; otherwise `InvalidName` that says why."""
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"{what} {name!r} is not allowed: use 1 to 32 of the characters a-z, 0-9 and '-'"
+        )
+    if name in RESERVED:
+        raise InvalidName(f"{what} {name!r} is reserved; choose another")
+    return name
+
+
+def check_digest(text: str) -> str:
+    if not _DIGEST.fullmatch(text):
+        raise Malformed(f"{text[:80]!r} is not a SHA-256 digest in lower-case hex")
+    return text
+
+
+def digest_of(data: bytes | bytearray | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def mint(nbytes: int = 8) -> str:
+    """A fresh identifier of `2 * nbytes` hex characters, for runs, boots and connections."""
+    return secrets.token_hex(nbytes)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ActivationId:
+    """What an activation is: whoever sends it, under whatever assignment.
+
+    Cut k is the one before segment k: cut 0 carries the input, cut n the result.
+    """
+
+    run: str
+    item: int
+    cut: int
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.item}@{self.cut}"

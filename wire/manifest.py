@@ -1,0 +1,177 @@
+"""What a model is, once cut: its segments, cuts and blobs, all named by digest.
+
+The orchestrator writes a manifest after every blob it names is stored; the store refuses one
+that names a missing blob. A dimension is an int, or the name of a symbol; `symbols` bounds each
+name (`--max-shape`), and limits, admission and memory estimates follow from these bounds.
+Says nothing about devices: who serves what is an assignment.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from wire.elements import Element, element, nbytes_of
+from wire.errors import Malformed
+from wire.ids import check_digest, check_name
+
+FORMAT = 1
+STRING_LIMIT_NBYTES = 1 << 20  # bound of one string tensor, whose size no shape tells
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """Bytes in the store: SHA-256 and exact length."""
+
+    digest: str
+    nbytes: int
+
+    def __post_init__(self) -> None:
+        check_digest(self.digest)
+        if self.nbytes < 0:
+            raise ValueError(f"blob of {self.nbytes} bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor that crosses a cut: dims are decimal numbers or symbol names; `rank` None says
+    that the rank is unknown (then `bound_nbytes` comes from measurement)."""
+
+    name: str
+    element: int
+    dims: tuple[str, ...]
+    bound_nbytes: int
+    passing: bool = False
+    rank_known: bool = True
+
+    def __post_init__(self) -> None:
+        element(self.element)
+        if self.bound_nbytes < 0:
+            raise ValueError(f"{self.name}: bound of {self.bound_nbytes} bytes")
+
+    @property
+    def kind(self) -> Element:
+        return element(self.element)
+
+
+@dataclass(frozen=True, slots=True)
+class CutSpec:
+    """The live set before segment `index`: what exists there and is still needed, in order."""
+
+    index: int
+    tensors: tuple[TensorSpec, ...]
+
+    @property
+    def bound_nbytes(self) -> int:
+        """Raw bytes of the whole live set at the symbols' bounds."""
+        return sum(tensor.bound_nbytes for tensor in self.tensors)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(tensor.name for tensor in self.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSpec:
+    """One weight tensor inside a blob."""
+
+    name: str
+    element: int
+    dims: tuple[int, ...]
+    blob: str
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSpec:
+    """The smallest unit that is stored, fetched, evicted and restored.
+
+    `graph` is ONNX protobuf whose external data names blobs by digest in the same folder.
+    `cost` estimates compute in multiply-adds at the symbols' bounds; `peak_activation_nbytes`
+    the largest sum of live tensors inside.
+    """
+
+    index: int
+    graph: BlobRef
+    weights: tuple[BlobRef, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    opsets: dict[str, int]
+    operators: tuple[str, ...]
+    cost: float
+    peak_activation_nbytes: int
+    weight_specs: tuple[WeightSpec, ...] = ()
+    row_tables: tuple[str, ...] = ()
+
+    @property
+    def blobs(self) -> tuple[BlobRef, ...]:
+        return (self.graph, *self.weights)
+
+    @property
+    def weight_nbytes(self) -> int:
+        return sum(blob.nbytes for blob in self.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """How ONNX Runtime differs from itself on this model, as `model check` measured it."""
+
+    runtime_version: str
+    spread: float
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A model that can be served. `source` is the digest of the author's file."""
+
+    format: int
+    name: str
+    source: BlobRef
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    symbols: dict[str, int]
+    cuts: tuple[CutSpec, ...]
+    segments: tuple[SegmentSpec, ...]
+    ir_version: int
+    notes: tuple[str, ...] = ()
+    reference: Reference | None = None
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"manifest format {self.format}; this program reads {FORMAT}")
+        check_name(self.name, "model name")
+        if not self.segments or len(self.cuts) != len(self.segments) + 1:
+            raise ValueError("a manifest has n >= 1 segments and n + 1 cuts")
+
+    @property
+    def digest(self) -> str:
+        """The model's digest: the one of the author's file."""
+        return self.source.digest
+
+    @cached_property
+    def blobs(self) -> tuple[BlobRef, ...]:
+        """Every blob, once each, in the order of use."""
+        unique = {blob.digest: blob for segment in self.segments for blob in segment.blobs}
+        return tuple(unique.values())
+
+    @property
+    def nbytes(self) -> int:
+        return sum(blob.nbytes for blob in self.blobs)
+
+
+def bound_of(kind: Element, dims: tuple[str, ...], symbols: dict[str, int]) -> int:
+    """Bytes of a tensor whose symbolic dims take their bounds; strings get a fixed limit."""
+    if kind is Element.STRING:
+        return STRING_LIMIT_NBYTES
+    return nbytes_of(kind, math.prod(size_of(dim, symbols) for dim in dims))
+
+
+def size_of(dim: str, symbols: dict[str, int]) -> int:
+    if dim.isdecimal():
+        return int(dim)
+    if dim not in symbols:
+        raise Malformed(f"dimension {dim!r} has no bound")
+    return symbols[dim]
