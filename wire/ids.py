@@ -57,3 +57,43 @@ class ActivationId:
 
     def __str__(self) -> str:
         return f"{self.run}/{self.item}@{self.cut}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """One item's pass through one range of segments, `last` included; `attempt` fences events."""
+
+    run: str
+    item: int
+    first: int
+    last: int
+    attempt: int = 0
+
+    @property
+    def needs(self) -> ActivationId:
+        return ActivationId(self.run, self.item, self.first)
+
+    @property
+    def makes(self) -> ActivationId:
+        return ActivationId(self.run, self.item, self.last + 1)
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.item}[{self.first}-{self.last}]#{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionId:
+    """A range of consecutive segments of one model in one mode, `last` included."""
+
+    model: str
+    exact: bool
+    first: int
+    last: int
+
+    @property
+    def cut(self) -> int:
+        """The cut after the range, where its output lives."""
+        return self.last + 1
+
+    def __str__(self) -> str:
+        return f"{self.model[:8]}[{self.first}-{self.last}]{'=' if self.exact else ''}"

@@ -110,6 +110,10 @@ class SegmentSpec:
         return (self.graph, *self.weights)
 
     @property
+    def graph_nbytes(self) -> int:
+        return self.graph.nbytes
+
+    @property
     def weight_nbytes(self) -> int:
         return sum(blob.nbytes for blob in self.weights)
 

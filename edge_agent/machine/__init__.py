@@ -1,0 +1,1 @@
+"""What the agent decides: `machine.handle(event, now) -> instructions`. No I/O, clock or thread."""

@@ -1,0 +1,218 @@
+"""What happened, as the agent's shell tells its machine: past tense, one class each.
+
+Bytes never enter the machine: a frame is its head, a blob its digest. The bytes lie with the
+shell under that name until the machine says to forget them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from wire.ids import ActivationId, PartitionId, TaskId
+from wire.messages.assignment import Assignment
+from wire.messages.commands import CommandBatch
+from wire.messages.state import DeviceState, OrchestratorState
+from wire.messages.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHead:
+    """A frame's header without its planes. `nbytes` is the encoded frame, `raw_nbytes` its
+    tensors decoded. The run's settings travel with the item from hop to hop."""
+
+    model: str
+    activation: ActivationId
+    attempt: int
+    exact: bool
+    barrier: bool
+    nbytes: int
+    raw_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """First event: what is cached on disk (digest to bytes, each verified once before), and who
+    we are in this boot."""
+
+    boot: str
+    cached: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The broker accepted us under a fresh `connection` id; `reconnect` if not for the first time
+    in this boot. `own_state` is our retained state as it was, if there was one."""
+
+    connection: str
+    reconnect: bool
+    own_state: DeviceState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorSeen:
+    state: OrchestratorState
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentArrived:
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class CommandsArrived:
+    batch: CommandBatch
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A whole frame lies in the spool as an input under its activation."""
+
+    head: FrameHead
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLost:
+    """A frame was refused or its parts timed out before it was whole; nothing lies in the spool."""
+
+    activation: ActivationId
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchProgressed:
+    """`nbytes` of this blob are on disk by now."""
+
+    digest: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFetched:
+    """The blob is on disk under its digest, which was checked while it was written."""
+
+    digest: str
+    nbytes: int
+    fetch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FetchFailed:
+    """`retryable`: the store or the link failed, not the blob."""
+
+    digest: str
+    kind: str
+    reason: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlobsRemoved:
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReady:
+    """The partition is loaded (or, when streamed, its first segment is)."""
+
+    partition: PartitionId
+    streamed: bool
+    load_s: float
+    rss_before_nbytes: int
+    rss_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRefused:
+    """Loading failed or was refused; nothing of the partition is in memory. `corrupt` lists blobs
+    found to be rotten: they are gone from the cache."""
+
+    partition: PartitionId
+    kind: str
+    reason: str
+    corrupt: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionGone:
+    """The partition is out of memory, and the memory given back to the system."""
+
+    partition: PartitionId
+    evict_s: float
+    rss_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExecuted:
+    """The output lies in the spool as an output under `task.makes`. `emitted` is the frame's
+    head there."""
+
+    task: TaskId
+    emitted: FrameHead
+    decode_s: float
+    compute_s: float
+    encode_s: float
+    segment_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionFailed:
+    """`fatal`: the partition itself is unusable and has left memory (not this input's fault)."""
+
+    task: TaskId
+    kind: str
+    reason: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryRead:
+    """Fresh readings; the machine fills in its queue and decides whether to publish."""
+
+    readings: Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """The time that `wake_at` asked for has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A person or the system asks the agent to end: drain, say farewell, stop."""
+
+    reason: str
+
+
+Side = Literal["input", "output"]
+
+Event = (
+    Started
+    | Connected
+    | Disconnected
+    | OrchestratorSeen
+    | AssignmentArrived
+    | CommandsArrived
+    | FrameArrived
+    | FrameLost
+    | FetchProgressed
+    | BlobFetched
+    | FetchFailed
+    | BlobsRemoved
+    | PartitionReady
+    | LoadRefused
+    | PartitionGone
+    | TaskExecuted
+    | ExecutionFailed
+    | TelemetryRead
+    | Ticked
+    | StopAsked
+)

@@ -1,0 +1,182 @@
+"""What the orchestrator's machine tells its shell to do: imperatives, carried out in order.
+
+`StoreRun`, `StoreInput` and `StoreOutcome` are answered by `RunStored`, `InputStored` and
+`OutcomeStored`, or by `JournalFailed`. The shell may sync several at once, never out of order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.machine.events import Outcome
+from wire.ids import ActivationId
+from wire.messages.assignment import Assignment
+from wire.messages.commands import CommandBatch
+from wire.messages.model import ModelSummary
+from wire.messages.requests import Response, RunOptions, RunProgress
+from wire.messages.state import OrchestratorState
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseGeneration:
+    """Put a generation of at least `above + 1` on disk; answered by `GenerationRaised`."""
+
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRun:
+    run: str
+    party: str
+    model_name: str
+    model: str
+    options: RunOptions
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInput:
+    """Sync the pending frame of cut 0 to disk."""
+
+    activation: ActivationId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOutcome:
+    """Sync the outcome; for a result, the pending frame `activation` with it."""
+
+    run: str
+    outcome: Outcome
+    activation: ActivationId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCount:
+    """The client finished: the run has `count` items."""
+
+    run: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAcknowledged:
+    """The client has these outcomes: their bytes may go."""
+
+    run: str
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetInputs:
+    """Results are in the journal: remove these inputs from disk."""
+
+    run: str
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRun:
+    """Everything of the run may go from disk."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardPending:
+    """Drop a pending frame that will not be stored."""
+
+    activation: ActivationId
+
+
+@dataclass(frozen=True, slots=True)
+class SendInput:
+    """Publish a stored input (cut 0) to a device, with this attempt and the run's settings."""
+
+    activation: ActivationId
+    to: str
+    attempt: int
+    options: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Publish a stored result to the client."""
+
+    activation: ActivationId
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    party: str
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class PublishAssignment:
+    device: str
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCommands:
+    """Not retained, with an expiry."""
+
+    device: str
+    batch: CommandBatch
+
+
+@dataclass(frozen=True, slots=True)
+class PublishModel:
+    summary: ModelSummary
+
+
+@dataclass(frozen=True, slots=True)
+class ClearModel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRun:
+    progress: RunProgress
+
+
+@dataclass(frozen=True, slots=True)
+class ClearRun:
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearDevice:
+    """Clear everything retained of a device that is to be forgotten."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishState:
+    state: OrchestratorState
+
+
+Instruction = (
+    RaiseGeneration
+    | StoreRun
+    | StoreInput
+    | StoreOutcome
+    | StoreCount
+    | StoreAcknowledged
+    | ForgetInputs
+    | ForgetRun
+    | DiscardPending
+    | SendInput
+    | SendResult
+    | Respond
+    | PublishAssignment
+    | PublishCommands
+    | PublishModel
+    | ClearModel
+    | PublishRun
+    | ClearRun
+    | ClearDevice
+    | PublishState
+)

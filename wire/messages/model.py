@@ -1,0 +1,38 @@
+"""`models/<m>`: the retained summary of a manifest, enough to make feeds for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wire.manifest import Manifest, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """`symbols` bounds symbolic dimensions; `limit_nbytes` the raw bytes of one item's inputs."""
+
+    name: str
+    digest: str
+    nbytes: int
+    segments: int
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    symbols: dict[str, int]
+    input_limit_nbytes: int
+    output_limit_nbytes: int
+    notes: tuple[str, ...] = ()
+
+
+def summary_of(manifest: Manifest) -> ModelSummary:
+    return ModelSummary(
+        name=manifest.name,
+        digest=manifest.digest,
+        nbytes=manifest.nbytes,
+        segments=len(manifest.segments),
+        inputs=manifest.inputs,
+        outputs=manifest.outputs,
+        symbols=manifest.symbols,
+        input_limit_nbytes=manifest.cuts[0].bound_nbytes,
+        output_limit_nbytes=manifest.cuts[-1].bound_nbytes,
+        notes=manifest.notes,
+    )
