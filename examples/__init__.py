@@ -1,0 +1,1 @@
+"""Real models and inputs to try crowdpipe with. Nothing in the product imports this."""
