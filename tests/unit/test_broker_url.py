@@ -1,0 +1,55 @@
+"""Addresses of brokers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_config.knock import connect_packet
+from broker_config.url import BrokerUrl, InvalidUrl, parse_url
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1)
+
+
+@given(TEXTS, TEXTS, st.integers(1, 65535), st.booleans())
+def test_an_address_survives_being_written_and_read(user: str, secret: str, port: int, tls: bool):
+    url = BrokerUrl("broker.example", port, tls, user, secret)
+    assert parse_url(str(url)) == url
+
+
+def test_the_port_has_a_default():
+    assert parse_url("mqtt://host") == BrokerUrl("host", 1883)
+    assert parse_url("mqtts://host/") == BrokerUrl("host", 8883, tls=True)
+
+
+def test_an_ipv6_host_is_written_in_brackets():
+    assert str(BrokerUrl("::1", 1883)) == "mqtt://[::1]:1883"
+    assert parse_url("mqtt://[::1]:1883").host == "::1"
+
+
+def test_a_shown_address_has_no_secret():
+    url = parse_url("mqtt://ann:hidden@host:1")
+    assert "hidden" not in url.shown + repr(url)
+    assert url.shown == "mqtt://ann@host:1"
+
+
+@pytest.mark.parametrize(
+    "text", ["host:1883", "http://host", "mqtt://", "mqtt://h:99999", "mqtt://h/topic", "", "mqtt://h:x"]
+)  # fmt: skip
+def test_what_is_no_address_is_refused_with_an_example(text: str):
+    with pytest.raises(InvalidUrl, match="mqtt://"):
+        parse_url(text)
+
+
+def test_a_wrong_address_does_not_spread_its_secret():
+    with pytest.raises(InvalidUrl) as caught:
+        parse_url("mqtt://ann:hidden@host:port")
+    assert "hidden" not in str(caught.value)
+
+
+def test_the_connect_packet_is_what_the_standard_says():
+    packet = connect_packet("u", "pw")
+    assert packet[0] == 0x10
+    assert packet[1] == len(packet) - 2
+    assert packet[2:12] == b"\x00\x04MQTT\x05\xc2\x00\x0a"
+    assert packet[12] == 0
+    assert packet.endswith(b"\x00\x01u\x00\x02pw")
