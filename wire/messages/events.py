@@ -152,12 +152,16 @@ DeviceEvent = (
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events `first_seq`, `first_seq + 1`, … of one boot, starting at 1."""
+    """Events `first_seq`, `first_seq + 1`, … of one boot, starting at 1.
+
+    `gone`: that many numbers right before `first_seq` will never come: those events only informed
+    and were dropped at the log's bound, or an inventory that a newer one superseded."""
 
     boot: str
     connection: str
     first_seq: int
     events: tuple[DeviceEvent, ...]
+    gone: int = 0
 
     @property
     def last_seq(self) -> int:
