@@ -110,6 +110,12 @@ class BlobCorrupt(OperatorError):
     kind = "blob_corrupt"
 
 
+class DiskFull(OperatorError):
+    """There is no room left for bytes that must be kept."""
+
+    kind = "disk_full"
+
+
 class LoadFailed(OperatorError):
     """A device could not load its partition."""
 
