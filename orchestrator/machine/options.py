@@ -1,0 +1,48 @@
+"""Every number the orchestrator's machine decides by, with its default, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wire.messages.assignment import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorOptions:
+    """Durations in seconds, sizes in bytes.
+
+    `lease_s`: silence after which a device that holds work is given up. `ping_every_s`,
+    `ping_wait_s`: how often an idle device is asked, and how long for an answer.
+    `no_device_s`: how long a run waits for a device to come. `item_limit_s`: how long an item may
+    be without any progress, and `rounds` how many recoveries in a row may change nothing.
+    `stall_s`: silence about an item after which its devices are asked what they hold.
+    `input_spool_nbytes` bounds inputs kept on the orchestrator's disk: at the bound credits are 0,
+    and inputs wait with the client. `window`: items of a run in flight (None: the larger of 4 and
+    twice the partitions). `cached_share`: from this share of its bytes a partition counts as
+    cached. `replan_gain`: how much faster a new plan must be to replace one that works.
+    `margin_s`, `margin_share`: what an assignment is early by, plus a share of fetch and load.
+    """
+
+    version: str = "0.1.0"
+    lease_s: float = 35.0
+    ping_every_s: float = 30.0
+    ping_wait_s: float = 5.0
+    settle_s: float = 2.0
+    no_device_s: float = 30.0
+    item_limit_s: float = 600.0
+    stall_s: float = 15.0
+    rounds: int = 5
+    drops: int = 8
+    refuse_s: float = 30.0
+    input_spool_nbytes: int = 2 << 30
+    frame_overhead_nbytes: int = 4096
+    credit: int = 8
+    window: int | None = None
+    cached_share: float = 0.5
+    replan_gain: float = 0.2
+    margin_s: float = 0.05
+    margin_share: float = 0.2
+    coalesce_s: float = 0.05
+    progress_s: float = 0.5
+    clear_run_s: float = 60.0
+    limits: Limits = field(default_factory=Limits)
