@@ -1,0 +1,116 @@
+"""This process's memory: how much it takes, its peak, and giving it back to the system.
+
+Reads `/proc/self`, which Android's apps may; elsewhere `resource` and psutil if it imports.
+Decides nothing about budgets: that is the executor's and the machine's work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+_STATUS = Path("/proc/self/status")
+_M_PURGE = -101  # bionic's <malloc.h>: release what the allocator keeps for later
+
+
+def rss_nbytes() -> int:
+    """Resident bytes of this process now; 0 where nothing tells."""
+    try:
+        pages = int(_STATM.read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        return _status("VmRSS") or _foreign_rss()
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_rss_nbytes() -> int:
+    """The largest RSS since the process started (VmHWM); 0 where nothing tells."""
+    return _status("VmHWM") or _foreign_peak()
+
+
+def anonymous_nbytes() -> int | None:
+    """The part of RSS that no file backs, or None where the kernel does not say."""
+    return _status("RssAnon")
+
+
+def _status(name: str) -> int | None:
+    """A line of /proc/self/status, in bytes."""
+    try:
+        lines = _STATUS.read_text().splitlines()
+        line = next(line for line in lines if line.startswith(f"{name}:"))
+        return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _foreign_rss() -> int:
+    try:
+        import psutil
+    except Exception:  # psutil raises NotImplementedError where it does not know the platform
+        return 0
+    return int(psutil.Process().memory_info().rss)
+
+
+def _foreign_peak() -> int:
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+@functools.cache
+def _trimmer() -> tuple[str, Callable[[], object]] | None:
+    try:
+        libc = ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
+    if hasattr(libc, "malloc_trim"):
+        return "malloc_trim", lambda: libc.malloc_trim(0)
+    if hasattr(libc, "mallopt"):
+        return "mallopt(M_PURGE)", lambda: libc.mallopt(_M_PURGE, 0)
+    return None
+
+
+def trim() -> None:
+    """Hand freed memory back to the system. Without it, most of a dropped ONNX Runtime session
+    stays in the process (measured: 285 of 425 MB, 61 MB after the trim)."""
+    gc.collect()
+    trimmer = _trimmer()
+    if trimmer is not None:
+        trimmer[1]()
+
+
+def trimming() -> str:
+    """How freed memory is given back here, for people: empty if it cannot be."""
+    trimmer = _trimmer()
+    return "" if trimmer is None else trimmer[0]
+
+
+def available_nbytes() -> tuple[int, int] | None:
+    """(total, available) memory of the device, or None where it may not be read."""
+    try:
+        fields = {
+            line.partition(":")[0]: int(line.split()[1]) * 1024
+            for line in Path("/proc/meminfo").read_text().splitlines()
+            if line.endswith("kB")
+        }
+        return fields["MemTotal"], fields["MemAvailable"]
+    except (OSError, ValueError, KeyError, IndexError):
+        return _foreign_available()
+
+
+def _foreign_available() -> tuple[int, int] | None:
+    try:
+        import psutil
+
+        memory = psutil.virtual_memory()
+    except Exception:  # whatever psutil raises on a platform it does not know
+        return None
+    return int(memory.total), int(memory.available)

@@ -1,0 +1,120 @@
+"""Frames that wait or are kept: in memory up to a bound, on disk beyond it.
+
+A frame lies here under its activation and side until it is forgotten. At the total bound a
+further frame is refused with `SpoolFull`, and its sender's copy stays the only one. The folder is
+emptied at the start of the process: whoever needs a lost frame has it sent again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from wire.errors import BlobMissing, OperatorError
+from wire.ids import ActivationId
+
+MEMORY_NBYTES = 16 << 20
+Side = Literal["input", "output"]
+
+
+class SpoolFull(OperatorError):
+    """Holding this frame would exceed the bound."""
+
+    kind = "spool_full"
+
+
+class FrameMissing(BlobMissing):
+    """The frame was forgotten, or never came."""
+
+    kind = "frame_missing"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    nbytes: int
+    data: bytes | None
+    file: Path | None
+
+
+class Spool:
+    """Safe to use from several threads."""
+
+    def __init__(self, folder: Path, total_nbytes: int, memory_nbytes: int = MEMORY_NBYTES) -> None:
+        self._folder = folder
+        self._total_nbytes = total_nbytes
+        self._memory_nbytes = memory_nbytes
+        self._guard = threading.Lock()
+        self._kept: dict[tuple[ActivationId, Side], _Kept] = {}
+        self._in_memory = 0
+        self._held = 0
+        self._numbers = itertools.count(1)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
+    @property
+    def nbytes(self) -> int:
+        """Held in memory and on disk."""
+        return self._held
+
+    @property
+    def memory_nbytes(self) -> int:
+        return self._in_memory
+
+    def put(self, activation: ActivationId, side: Side, data: bytes) -> None:
+        """Keep a frame, in place of an earlier one of that name. Raises `SpoolFull`."""
+        with self._guard:
+            old = self._kept.get((activation, side))
+            held = self._held - (old.nbytes if old else 0)
+            if held + len(data) > self._total_nbytes:
+                raise SpoolFull(
+                    f"no room for {activation} ({len(data)} bytes): {held} of "
+                    f"{self._total_nbytes} bytes are held; give the agent more with --hold"
+                )
+            self._drop(activation, side)
+            self._kept[(activation, side)] = self._keep(data)
+            self._held += len(data)
+
+    def get(self, activation: ActivationId, side: Side) -> bytes:
+        """The whole frame. Raises `FrameMissing`."""
+        with self._guard:
+            kept = self._kept.get((activation, side))
+            if kept is None:
+                raise FrameMissing(f"the {side} {activation} is not held here")
+            if kept.data is not None:
+                return kept.data
+            assert kept.file is not None
+            return kept.file.read_bytes()
+
+    def has(self, activation: ActivationId, side: Side) -> bool:
+        return (activation, side) in self._kept
+
+    def forget(self, activation: ActivationId, side: Side) -> None:
+        with self._guard:
+            self._drop(activation, side)
+
+    def clear(self) -> None:
+        with self._guard:
+            for activation, side in list(self._kept):
+                self._drop(activation, side)
+
+    def _keep(self, data: bytes) -> _Kept:
+        if self._in_memory + len(data) <= self._memory_nbytes:
+            self._in_memory += len(data)
+            return _Kept(len(data), data, None)
+        file = self._folder / f"{next(self._numbers)}.frame"
+        file.write_bytes(data)
+        return _Kept(len(data), None, file)
+
+    def _drop(self, activation: ActivationId, side: Side) -> None:
+        kept = self._kept.pop((activation, side), None)
+        if kept is None:
+            return
+        self._held -= kept.nbytes
+        if kept.data is not None:
+            self._in_memory -= kept.nbytes
+        if kept.file is not None:
+            kept.file.unlink(missing_ok=True)
