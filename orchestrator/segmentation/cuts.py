@@ -1,0 +1,141 @@
+"""Where to cut: pure arithmetic over a line of trunk nodes.
+
+Each node has a cost and weights; each place between two nodes has a price in bytes, or cannot
+be cut. `choose` minimises, over all ways to cut, the sum of: how far each segment is from its
+share of the compute, how far it is above the limit on weights, and how many bytes cross. Exact,
+by dynamic programming: n places cost n² steps, so a very long
+line is thinned first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.segmentation.options import DEFAULT_SEGMENTS, MIN_SEGMENT_NBYTES
+
+OVERWEIGHT_PRICE = 1000.0  # per limit's worth of bytes too many: above all else
+BOUNDARY_PRICE = 0.25  # of a boundary as large as a typical small one in this model
+EPILOGUE_PRICE = 0.02  # of parting light nodes from the heavy one before, which runtimes fuse
+LIGHT_SHARE = 0.01  # a node with less than this part of a segment's compute is light
+BOUNDARY_NOISE_NBYTES = 4096  # a boundary below this is as good as none
+MAX_PLACES = 1500  # the tables below grow with its square: 18 MB each
+SMALL_COST = 10_000_000.0  # multiply-adds too few to be worth a segment
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The trunk as numbers: per node its cost and the bytes of weights that it is first to use;
+    per place i (before node i, 1 <= i < n) the bytes that cross there, infinite if nothing may."""
+
+    costs: tuple[float, ...]
+    weights: tuple[int, ...]
+    crossing: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where a cut is allowed."""
+        return tuple(i for i in range(1, len(self)) if math.isfinite(self.crossing[i]))
+
+
+def choose(line: Line, max_segment_nbytes: int, segments: int | None = None) -> tuple[int, ...]:
+    """The places to cut, ascending; `segments` - 1 of them if that number is asked for.
+
+    Fewer if the line has fewer places.
+    """
+    places = _thinned(line, MAX_PLACES)
+    if segments is not None:
+        return _exactly(line, places, max_segment_nbytes, min(segments, len(places) + 1))
+    target = target_segments(line, max_segment_nbytes)
+    return _freely(line, places, max_segment_nbytes, target)
+
+
+def _thinned(line: Line, most: int) -> tuple[int, ...]:
+    """At most `most` places: of neighbours, the one that the fewest bytes cross."""
+    places = line.places
+    if len(places) <= most:
+        return places
+    groups = np.array_split(np.array(places), most)
+    return tuple(int(min(group, key=lambda place: line.crossing[place])) for group in groups)
+
+
+def target_segments(line: Line, max_segment_nbytes: int) -> int:
+    """About how many segments to make: enough for the limit on weights, and for a fleet of some
+    phones to share, but none that is too small to be worth its boundary."""
+    total = sum(line.weights)
+    least = math.ceil(total / max_segment_nbytes)
+    by_cost = max(1, int(sum(line.costs) / SMALL_COST))
+    by_weight = max(1, total // MIN_SEGMENT_NBYTES)
+    return max(least, min(DEFAULT_SEGMENTS, max(by_cost, by_weight) if total else 1), 1)
+
+
+def _prices(line: Line, stops: Sequence[int], limit: int, target: int) -> NDArray[np.float64]:
+    """price[a, b] of a segment from stop a up to stop b (stops include both ends)."""
+    costs = np.concatenate([[0.0], np.cumsum(line.costs)])[list(stops)]
+    weights = np.concatenate([[0.0], np.cumsum(line.weights, dtype=np.float64)])[list(stops)]
+    share = max(float(costs[-1]), 1.0) / target
+    load = (costs[None, :] - costs[:, None]) / share
+    over = np.maximum(0.0, (weights[None, :] - weights[:, None]) / limit - 1.0)
+    ends = _boundary_prices(line, stops) + _epilogue_prices(line, stops, share)
+    prices = (load - 1.0) ** 2 + OVERWEIGHT_PRICE * over + ends[None, :]
+    prices[np.tril_indices(len(stops))] = np.inf
+    return np.asarray(prices, np.float64)
+
+
+def _boundary_prices(line: Line, stops: Sequence[int]) -> NDArray[np.float64]:
+    """Of ending a segment at each stop; the last end has no price."""
+    inner = np.array([line.crossing[stop] for stop in stops[1:-1]])
+    prices = np.zeros(len(stops))
+    if inner.size:
+        unit = max(float(np.quantile(inner, 0.25)), float(BOUNDARY_NOISE_NBYTES))
+        prices[1:-1] = BOUNDARY_PRICE * inner / unit
+    return prices
+
+
+def _epilogue_prices(line: Line, stops: Sequence[int], share: float) -> NDArray[np.float64]:
+    """Of ending a segment before a light node, such as the normalisation after a sum."""
+    light = [line.costs[stop] < LIGHT_SHARE * share for stop in stops[1:-1]]
+    return EPILOGUE_PRICE * np.array([False, *light, False], np.float64)
+
+
+def _freely(line: Line, places: Sequence[int], limit: int, target: int) -> tuple[int, ...]:
+    stops = [0, *places, len(line)]
+    prices = _prices(line, stops, limit, target)
+    best = np.full(len(stops), np.inf)
+    best[0] = 0.0
+    before = np.zeros(len(stops), np.int64)
+    for end in range(1, len(stops)):
+        sums = best[:end] + prices[:end, end]
+        before[end] = np.argmin(sums)
+        best[end] = sums[before[end]]
+    return _trace(stops, lambda end, _: int(before[end]))
+
+
+def _exactly(line: Line, places: Sequence[int], limit: int, segments: int) -> tuple[int, ...]:
+    stops = [0, *places, len(line)]
+    prices = _prices(line, stops, limit, segments)
+    best = np.full(len(stops), np.inf)
+    best[0] = 0.0
+    steps: list[NDArray[np.int64]] = []
+    for _ in range(segments):
+        sums = best[:, None] + prices
+        steps.append(np.argmin(sums, axis=0).astype(np.int64))
+        best = np.min(sums, axis=0)
+    return _trace(stops, lambda end, back: int(steps[-1 - back][end]))
+
+
+def _trace(stops: Sequence[int], before: Callable[[int, int], int]) -> tuple[int, ...]:
+    """The stops on the way back from the last one, without the two ends."""
+    found: list[int] = []
+    end, back = len(stops) - 1, 0
+    while (end := before(end, back)) > 0:
+        found.append(stops[end])
+        back += 1
+    return tuple(reversed(found))

@@ -1,0 +1,29 @@
+"""Peak of a segment's activations: what lives at once inside it, at the symbols' bounds."""
+
+from __future__ import annotations
+
+from orchestrator.segmentation.liveness import Stretch
+from orchestrator.segmentation.types import Types
+from orchestrator.segmentation.walk import Dataflow
+
+
+def peak_activation_nbytes(flow: Dataflow, types: Types, stretch: Stretch) -> int:
+    """The largest sum of inputs and made values that are still needed. Inputs are counted all
+    along: the caller holds them. Scratch memory of kernels is not in it."""
+    last_use = {name: index for index in stretch.nodes for name in flow.nodes[index].inputs}
+    kept = set(stretch.outputs)
+    ends: dict[int, list[str]] = {}
+    for name, index in last_use.items():
+        ends.setdefault(index, []).append(name)
+    made: dict[str, int] = {}
+    base = sum(types[name].nbytes for name in stretch.inputs)
+    live = peak = base
+    for index in stretch.nodes:
+        for name in flow.nodes[index].outputs:
+            made[name] = types[name].nbytes
+            live += made[name]
+        peak = max(peak, live)
+        for name in (*ends.get(index, ()), *flow.nodes[index].outputs):
+            if name in made and name not in kept and last_use.get(name, index) == index:
+                live -= made.pop(name)
+    return peak

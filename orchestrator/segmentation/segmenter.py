@@ -1,0 +1,179 @@
+"""Cuts a model file into segments and says in a manifest how they fit together.
+
+Stores content first and returns the manifest, which the caller stores last: a manifest never
+names a blob that is not there. Decides nothing about devices.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+from orchestrator.segmentation.blob_sink import Sink
+from orchestrator.segmentation.constants import Roles, roles_of
+from orchestrator.segmentation.cost import cost_of
+from orchestrator.segmentation.cuts import choose
+from orchestrator.segmentation.line import line_of
+from orchestrator.segmentation.liveness import Division, Stretch, divide, trunk_of
+from orchestrator.segmentation.memory import peak_activation_nbytes
+from orchestrator.segmentation.normalise import normalise
+from orchestrator.segmentation.options import SegmentOptions
+from orchestrator.segmentation.randomness import is_random
+from orchestrator.segmentation.row_tables import row_tables
+from orchestrator.segmentation.source import ModelSource, open_model
+from orchestrator.segmentation.types import Types, infer_types
+from orchestrator.segmentation.walk import Dataflow, dataflow, domain_of, with_inner_nodes
+from orchestrator.segmentation.writer import (
+    Progress,
+    SegmentWriter,
+    Written,
+    ir_version_of,
+    opsets_used,
+)
+from wire.errors import UserError
+from wire.ids import check_name
+from wire.manifest import (
+    FORMAT,
+    CutSpec,
+    Manifest,
+    SegmentSpec,
+    TensorSpec,
+    bound_of,
+)
+
+
+def segment(
+    path: Path,
+    name: str,
+    sink: Sink,
+    *,
+    options: SegmentOptions | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """The manifest of the model at `path`, whose segments are then in `sink`.
+
+    `sink` takes an iterable of byte chunks, stores them under their SHA-256 and returns digest
+    and length. `progress` hears bytes of weights done and in total. Raises `InvalidModel` with
+    what the file has that cannot be served, `InvalidName`, or `UserError` for options that do
+    not fit the model.
+    """
+    check_name(name, "model name")
+    wishes = options or SegmentOptions()
+    source = open_model(path)
+    normal = normalise(source)
+    flow = dataflow(normal.model.graph)
+    types = infer_types(normal.model, flow, wishes)
+    roles = roles_of(flow)
+    division = divide(flow, roles, _starts(flow, roles, types, wishes))
+    writer = SegmentWriter(source, normal.model, flow, types, sink, progress)
+    written = writer.write(division.stretches)
+    draft = _Draft(source, normal.model, flow, types, division)
+    notes = (*normal.notes, *types.notes, *_random_notes(flow))
+    return draft.manifest(name, written, notes)
+
+
+def _starts(flow: Dataflow, roles: Roles, types: Types, options: SegmentOptions) -> tuple[int, ...]:
+    """Where segments begin, as node indices; the first is 0."""
+    trunk = trunk_of(flow, roles)
+    line = line_of(flow, roles, types, trunk)
+    if options.cut_after is not None:
+        places = _wished(flow, trunk, options.cut_after)
+        _check_cuttable(places, line.places, options.cut_after)
+    else:
+        places = choose(line, options.max_segment_nbytes, options.segments)
+        if options.segments is not None and len(places) + 1 < options.segments:
+            raise UserError(f"the model can be cut into at most {len(places) + 1} segments")
+    return (0, *(trunk[place - 1] + 1 for place in places))
+
+
+def _wished(flow: Dataflow, trunk: tuple[int, ...], names: tuple[str, ...]) -> tuple[int, ...]:
+    position = {index: at for at, index in enumerate(trunk)}
+    places = set()
+    for name in names:
+        index = flow.producer.get(name, -1)
+        if index not in position:
+            raise UserError(f"cannot cut after {name!r}: no node that is computed once makes it")
+        places.add(position[index] + 1)
+    return tuple(sorted(places - {len(trunk)}))
+
+
+def _check_cuttable(
+    places: tuple[int, ...], allowed: tuple[int, ...], names: tuple[str, ...]
+) -> None:
+    if not set(places) <= set(allowed):
+        raise UserError(
+            f"cannot cut after all of {', '.join(names)[:200]}: a sequence, an optional or a "
+            "value of unknown type would cross"
+        )
+
+
+def _random_notes(flow: Dataflow) -> tuple[str, ...]:
+    kinds = sorted({node.proto.op_type for node in flow.nodes if is_random(node.proto)})
+    if not kinds:
+        return ()
+    return (f"not reproducible: the model draws random numbers in {', '.join(kinds)}",)
+
+
+class _Draft:
+    """What the parts of a manifest are made from."""
+
+    def __init__(
+        self,
+        source: ModelSource,
+        model: onnx.ModelProto,
+        flow: Dataflow,
+        types: Types,
+        division: Division,
+    ) -> None:
+        self._source, self._model, self._flow = source, model, flow
+        self._types, self._division = types, division
+
+    def manifest(self, name: str, written: list[Written], notes: tuple[str, ...]) -> Manifest:
+        inputs = tuple(self._tensor(one) for one in self._flow.inputs)
+        outputs = tuple(self._tensor(one) for one in self._flow.outputs)
+        cuts = tuple(self._cut(at, names) for at, names in enumerate(self._division.live))
+        triples = enumerate(zip(self._division.stretches, written, strict=True))
+        segments = tuple(self._segment(at, stretch, blobs) for at, (stretch, blobs) in triples)
+        used = {d for one in (*inputs, *outputs) for d in one.dims}
+        used |= {d for cut in cuts for one in cut.tensors for d in one.dims}
+        symbols = {s: b for s, b in self._types.symbols.items() if s in used}
+        return Manifest(
+            format=FORMAT, name=name, source=self._source.blob, inputs=inputs, outputs=outputs,
+            symbols=symbols, cuts=cuts, segments=segments, notes=notes,
+            ir_version=ir_version_of(self._model),
+        )  # fmt: skip
+
+    def _cut(self, index: int, names: tuple[str, ...]) -> CutSpec:
+        """A tensor passes through where the segment before did not make it, or the one after
+        does not use it and so hands it on."""
+        stretches = self._division.stretches
+        used = set(stretches[index].inputs) if index < len(stretches) else set(names)
+        return CutSpec(index, tuple(self._tensor(one, one not in used) for one in names))
+
+    def _tensor(self, name: str, passing: bool = False) -> TensorSpec:
+        kind = self._types.kind_of(name)
+        value = self._types[name]
+        if value.dims is None:
+            return TensorSpec(name, int(kind), (), value.nbytes, passing, rank_known=False)
+        dims = tuple(str(dim) for dim in value.dims)
+        nbytes = bound_of(kind, dims, self._types.symbols)
+        return TensorSpec(name, int(kind), dims, nbytes, passing)
+
+    def _segment(self, index: int, stretch: Stretch, written: Written) -> SegmentSpec:
+        nodes = [self._flow.nodes[at] for at in stretch.nodes]
+        protos = [proto for node in nodes for proto in with_inner_nodes(node.proto)]
+        operators = {f"{domain_of(p)}:{p.op_type}".removeprefix(":") for p in protos}
+        return SegmentSpec(
+            index=index,
+            graph=written.graph,
+            weights=written.weights,
+            inputs=stretch.inputs,
+            outputs=stretch.outputs,
+            opsets={o.domain: o.version for o in opsets_used(self._model, nodes)},
+            operators=tuple(sorted(operators)),
+            cost=sum(cost_of(node.proto, self._types) for node in nodes),
+            peak_activation_nbytes=peak_activation_nbytes(self._flow, self._types, stretch),
+            weight_specs=written.weight_specs,
+            row_tables=row_tables(self._flow, self._types, stretch),
+        )

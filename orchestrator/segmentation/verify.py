@@ -1,0 +1,129 @@
+"""Runs segments in a chain, and the whole model, and says how far apart their outputs are.
+
+Works on ONNX Runtime's own values, so every tensor type passes, also those that numpy does not
+have. *Exact* switches graph optimisation off on both sides: then outputs are equal bit for bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from wire.elements import Element
+from wire.manifest import Manifest
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+Outputs = dict[str, Array]
+Value: TypeAlias = Any  # onnxruntime.OrtValue, which has no type stubs
+
+# Types that numpy lacks: how their bytes read. Packed int4 and its kin stay bytes.
+_EXTENDED: dict[int, Any] = {
+    Element.BFLOAT16: ml_dtypes.bfloat16,
+    Element.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn,
+    Element.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
+    Element.FLOAT8E5M2: ml_dtypes.float8_e5m2,
+    Element.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
+}
+_PACKED = frozenset({Element.INT4, Element.UINT4, Element.FLOAT4E2M1})
+_BY_DTYPE = {np.dtype(dtype): int(kind) for kind, dtype in _EXTENDED.items()}
+
+
+def run_chain(folder: Path, manifest: Manifest, feeds: Feeds, exact: bool) -> Outputs:
+    """The model's outputs by name, computed segment by segment from the blobs in `folder`."""
+    live = {name: to_value(array) for name, array in feeds.items()}
+    for segment, cut in zip(manifest.segments, manifest.cuts[1:], strict=True):
+        session = open_session(folder / segment.graph.digest, exact)
+        given = {name: live[name] for name in segment.inputs}
+        made = session.run_with_ort_values(list(segment.outputs), given)
+        live.update(zip(segment.outputs, made, strict=True))
+        live = {name: live[name] for name in cut.names}
+    return {tensor.name: to_array(live[tensor.name]) for tensor in manifest.outputs}
+
+
+def run_whole(path: Path, feeds: Feeds, exact: bool) -> Outputs:
+    """The outputs by name of the author's file in one session."""
+    session = open_session(path, exact)
+    names = [output.name for output in session.get_outputs()]
+    given = {name: to_value(array) for name, array in feeds.items()}
+    made = session.run_with_ort_values(names, given)
+    return {name: to_array(value) for name, value in zip(names, made, strict=True)}
+
+
+def open_session(path: Path, exact: bool, threads: int = 1) -> onnxruntime.InferenceSession:
+    """A session as devices open them: one thread by default, no spinning."""
+    level = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = level.ORT_DISABLE_ALL if exact else level.ORT_ENABLE_ALL
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def to_value(array: Array) -> Value:
+    kind = _BY_DTYPE.get(array.dtype)
+    if kind is None:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
+
+
+def to_array(value: Value) -> Array:
+    """A copy of a tensor's content. Packed types give their bytes, uint8 [nbytes]."""
+    kind = value.element_type()
+    if kind not in _EXTENDED and kind not in _PACKED:
+        return np.array(value.numpy())
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    if kind in _PACKED:
+        return np.frombuffer(raw, np.uint8).copy()
+    return np.frombuffer(raw, _EXTENDED[kind]).reshape(value.shape()).copy()
+
+
+def compare(a: Outputs, b: Outputs) -> float:
+    """The worst |a - b| / max(1, max|b|) over all outputs; 0.0 means equal.
+
+    Infinite where names, types, shapes, integers, booleans or strings differ, or where NaN or
+    infinities are not in the same places.
+    """
+    if a.keys() != b.keys():
+        return np.inf
+    return max((_distance(a[name], b[name]) for name in b), default=0.0)
+
+
+def _distance(a: Array, b: Array) -> float:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return np.inf
+    if not _is_inexact(a):
+        return 0.0 if np.array_equal(a, b) else np.inf
+    wide = np.complex128 if np.iscomplexobj(a) else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    finite = np.isfinite(y)
+    same = np.array_equal(x[~finite], y[~finite], equal_nan=True)
+    if not same or not np.array_equal(np.isfinite(x), finite):
+        return np.inf
+    if not finite.any():
+        return 0.0
+    worst = float(np.max(np.abs(x[finite] - y[finite])))
+    return worst / max(1.0, float(np.max(np.abs(y[finite]))))
+
+
+def _is_inexact(array: Array) -> bool:
+    return array.dtype.kind in "fc" or array.dtype in _BY_DTYPE
+
+
+def identical(a: Outputs, b: Outputs) -> bool:
+    """Whether all outputs are equal bit for bit, signs of zero and payloads of NaN included."""
+    return a.keys() == b.keys() and all(
+        a[name].dtype == b[name].dtype
+        and a[name].shape == b[name].shape
+        and (a[name].tolist() == b[name].tolist() if a[name].dtype == object
+             else a[name].tobytes() == b[name].tobytes())
+        for name in b
+    )  # fmt: skip
