@@ -9,16 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import quote, unquote, urlsplit
 
-from wire.errors import UserError
+from wire.errors import InvalidUrl
 
 DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
 EXAMPLE = "mqtt://name:secret@host:1883"
-
-
-class InvalidUrl(UserError):
-    """The address of a broker cannot be read."""
-
-    kind = "invalid_url"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,18 @@ class InvalidInput(UserError):
     kind = "invalid_input"
 
 
+class InvalidUrl(UserError):
+    """The address of a broker cannot be read."""
+
+    kind = "invalid_url"
+
+
+class OutOfRange(UserError):
+    """The bytes asked for lie outside of the content."""
+
+    kind = "out_of_range"
+
+
 class RunCancelled(UserError):
     kind = "cancelled"
 

@@ -1,0 +1,132 @@
+"""The store as a server, in a thread of the calling process.
+
+Takes its port first, so that a taken one is an error at once, and answers once `start` returns.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from model_store.access import Authorise
+from model_store.app import create_app
+from model_store.blobs import FolderBlobs
+from model_store.manifests import Manifests
+from wire.errors import OperatorError, PortTaken, StoreUnreachable, TimedOut
+
+START_LIMIT_S = 10.0
+STOP_LIMIT_S = 10.0
+FAREWELL_S = 3  # what downloads get to finish when the store stops
+MAX_CONNECTIONS = 512  # beyond it, status 503
+BACKLOG = 128
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+class StoreServer:
+    """A store in `folder`, served at `host`:`port`; port 0 takes a free one."""
+
+    def __init__(
+        self, folder: Path, host: str = "127.0.0.1", port: int = 0, *, authorise: Authorise
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.blobs = FolderBlobs(folder)
+        self.manifests = Manifests(folder, self.blobs)
+        self._authorise = authorise
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def base(self) -> str:
+        """Where this machine reaches it: `http://host:port`."""
+        host = WILDCARDS.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        """Serve. Raises `PortTaken`, or `StoreUnreachable` if it cannot be started."""
+        if self._server is not None:
+            return
+        listener = take_port(self.host, self.port)
+        self.port = listener.getsockname()[1]
+        app = create_app(self.blobs, self.manifests, self._authorise)
+        server = _Server(_configuration(app))
+        thread = threading.Thread(
+            target=server.run, args=([listener],), name="model-store", daemon=True
+        )
+        thread.start()
+        if not server.ready.wait(START_LIMIT_S) or server.should_exit:
+            server.should_exit = True
+            listener.close()
+            raise StoreUnreachable(f"the store did not start within {START_LIMIT_S:g} s")
+        self._server, self._thread = server, thread
+
+    def stop(self) -> None:
+        """Stop serving; downloads get a few seconds to finish. Twice does nothing."""
+        server, thread = self._server, self._thread
+        if server is None or thread is None:
+            return
+        server.should_exit = True
+        thread.join(STOP_LIMIT_S)
+        if thread.is_alive():
+            server.force_exit = True
+            thread.join(STOP_LIMIT_S)
+        if thread.is_alive():
+            raise TimedOut(f"the store did not stop within {2 * STOP_LIMIT_S:g} s")
+        self._server = self._thread = None
+
+    def wait(self) -> None:
+        """Until the server ends."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def __enter__(self) -> StoreServer:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers. (Outside of the main thread uvicorn leaves signals alone.)"""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        finally:
+            self.ready.set()
+
+
+def _configuration(app: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=FAREWELL_S,
+    )
+
+
+def take_port(host: str, port: int) -> socket.socket:
+    """A listening socket; `PortTaken` if another program has the port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(
+                f"port {port} on {host} is taken by another program; "
+                "stop that one or choose another port"
+            ) from None
+        raise OperatorError(f"the store cannot listen on {host}:{port}: {error}") from None
