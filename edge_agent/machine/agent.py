@@ -1,0 +1,138 @@
+"""Everything that one agent knows: the parts that its rules read and change.
+
+Holds no rules itself beyond what every rule needs: telling the shell, and reporting an event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from edge_agent import __version__
+from edge_agent.machine.cache import Cache
+from edge_agent.machine.eventlog import EventLog
+from edge_agent.machine.fetches import Fetches
+from edge_agent.machine.held import Held
+from edge_agent.machine.instructions import Instruction, SendFrame
+from edge_agent.machine.limits import AgentLimits
+from edge_agent.machine.partitions import Partition, Partitions
+from edge_agent.machine.publication import ResidencyBook, TelemetryBook
+from edge_agent.machine.remembered import Remembered
+from edge_agent.machine.seat import Seat
+from edge_agent.machine.transitions import Life
+from wire import WIRE_VERSION
+from wire.ids import ActivationId
+from wire.messages.assignment import Assignment, Limits
+from wire.messages.events import DeviceEvent
+from wire.messages.state import Capabilities, DeviceState, Status
+
+Work = tuple[str, int, int, int]  # run, item, first and last segment
+
+
+class Agent:
+    """`counts` tells what was ignored or dropped, by a word each, for whoever watches.
+
+    Memories are bounded. Forgetting a finished task costs computing a late duplicate again;
+    forgetting a cancelled run costs computing its late frames; forgetting an early `open` or
+    `send` costs the orchestrator's asking again.
+    """
+
+    def __init__(self, device: str, capabilities: Capabilities, limits: AgentLimits) -> None:
+        self.device = device
+        self.capabilities = capabilities
+        self.limits = limits
+        self.life = Life("agent", device, "new")
+        self.boot = ""
+        self.connection = ""
+        self.now = 0.0
+        self.generation = 0
+        self.orchestrator_connection = ""
+        self.assignment: Assignment | None = None
+        self.cache = Cache(capabilities.disk_budget_nbytes)
+        self.fetches = Fetches(limits)
+        self.partitions = Partitions()
+        self.seat = Seat()
+        self.held = Held()
+        self.log = EventLog(limits.log_events, limits.batch_events)
+        self.finished: Remembered[Work, int] = Remembered(limits.remembered)
+        self.opened: Remembered[ActivationId, bool] = Remembered(limits.remembered)
+        self.wishes: Remembered[ActivationId, str] = Remembered(limits.remembered)
+        self.cancelled: Remembered[tuple[str, int | None], bool] = Remembered(limits.remembered)
+        self.runs: Remembered[str, int] = Remembered(limits.remembered_runs)
+        self.arrivals = 0
+        self.unsent: dict[tuple[ActivationId, str], None] = {}
+        self.residency = ResidencyBook(limits)
+        self.telemetry = TelemetryBook(limits)
+        self.repeat_at: float | None = None
+        self.stop_by: float | None = None
+        self.stop_reason = ""
+        self.inventory_due = False
+        self.inventory_after_removal = False
+        self.counts: Counter[str] = Counter()
+        self.out: list[Instruction] = []
+
+    @property
+    def online(self) -> bool:
+        return self.life.state == "online"
+
+    @property
+    def ended(self) -> bool:
+        return self.life.state in ("replaced", "stopped")
+
+    @property
+    def stopping(self) -> bool:
+        return self.stop_by is not None
+
+    @property
+    def early_limits(self) -> Limits:
+        return self.assignment.limits if self.assignment else Limits()
+
+    def tell(self, instruction: Instruction) -> None:
+        self.out.append(instruction)
+
+    def report(self, event: DeviceEvent) -> None:
+        self.log.append(event)
+
+    def send(self, activation: ActivationId, to: str) -> None:
+        """Now, or as soon as there is a connection; bounded by the outputs held."""
+        if self.online:
+            self.tell(SendFrame(activation, to))
+        else:
+            self.unsent[activation, to] = None
+
+    def unsend(self, activation: ActivationId) -> None:
+        for pair in [pair for pair in self.unsent if pair[0] == activation]:
+            del self.unsent[pair]
+
+    def order_of(self, run: str) -> int:
+        """Runs are served in the order in which their first frame came."""
+        order = self.runs.get(run)
+        if order is None:
+            self.arrivals += 1
+            order = self.arrivals
+        self.runs.put(run, order)
+        return order
+
+    def is_cancelled(self, activation: ActivationId) -> bool:
+        run, item = activation.run, activation.item
+        return (run, None) in self.cancelled or (run, item) in self.cancelled
+
+    def pinned(self) -> set[str]:
+        """Blobs that must stay on disk: of what is listed, and of what is in memory."""
+        seated = self.seat.occupant.blobs if self.seat.occupant else ()
+        return self.partitions.pinned() | {blob.digest for blob in seated}
+
+    def seated(self) -> Partition | None:
+        """The record of what is in memory, loading or leaving."""
+        partition = self.seat.partition
+        return self.partitions.get(partition) if partition else None
+
+    def state(self, status: Status, reason: str | None = None) -> DeviceState:
+        return DeviceState(
+            status=status,
+            connection=self.connection,
+            boot=self.boot,
+            agent_version=__version__,
+            wire_version=WIRE_VERSION,
+            capabilities=self.capabilities,
+            reason=reason,
+        )

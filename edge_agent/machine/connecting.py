@@ -1,0 +1,98 @@
+"""Connections, orchestrators that come and go, and the agent's own end."""
+
+from __future__ import annotations
+
+from edge_agent.machine.agent import Agent
+from edge_agent.machine.events import (
+    Connected,
+    Disconnected,
+    OrchestratorSeen,
+    Started,
+    StopAsked,
+)
+from edge_agent.machine.fetching import cancel_unlisted
+from edge_agent.machine.instructions import (
+    PublishState,
+    SendFrame,
+    StayDisconnected,
+    Stop,
+)
+from edge_agent.machine.reporting import repeat_everything
+
+
+def started(agent: Agent, event: Started, now: float) -> None:
+    agent.life.move("offline", now, event.boot)
+    agent.boot = event.boot
+    for digest in sorted(event.cached):
+        agent.cache.add(digest, event.cached[digest], now)
+
+
+def connected(agent: Agent, event: Connected, now: float) -> None:
+    if event.reconnect and _replaced(agent, event):
+        agent.life.move("replaced", now)
+        agent.tell(StayDisconnected("replaced", _replaced_reason(agent)))
+        return
+    agent.life.move("online", now, event.connection)
+    agent.connection = event.connection
+    if agent.stopping:
+        agent.tell(PublishState(agent.state("draining", agent.stop_reason)))
+    else:
+        agent.tell(PublishState(agent.state("online")))
+    repeat_everything(agent, now)
+    unsent, agent.unsent = agent.unsent, {}
+    for activation, to in unsent:
+        agent.tell(SendFrame(activation, to))
+    agent.inventory_due = True
+
+
+def _replaced(agent: Agent, event: Connected) -> bool:
+    """Another boot lives under our name (its own farewell or will would say so otherwise)."""
+    state = event.own_state
+    return state is not None and state.boot != agent.boot and state.status != "offline"
+
+
+def _replaced_reason(agent: Agent) -> str:
+    return (
+        f"another agent connected as {agent.device!r}: stop one of the two, or give this one "
+        "another name"
+    )
+
+
+def disconnected(agent: Agent, event: Disconnected, now: float) -> None:
+    if agent.online:
+        agent.life.move("offline", now, event.reason)
+
+
+def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None:
+    """A new generation, or a new connection of the same, may have missed what we said. Its
+    assignment comes by itself; until then the last one is served."""
+    state = event.state
+    risen = state.generation > agent.generation
+    agent.generation = max(agent.generation, state.generation)
+    if state.status == "offline" or state.generation < agent.generation:
+        return
+    if risen or state.connection != agent.orchestrator_connection:
+        agent.orchestrator_connection = state.connection
+        repeat_everything(agent, now)
+    if risen:
+        agent.inventory_due = True
+
+
+def stop_asked(agent: Agent, event: StopAsked, now: float) -> None:
+    if agent.stopping:
+        return
+    agent.stop_by, agent.stop_reason = now + agent.limits.stop_s, event.reason
+    cancel_unlisted(agent)
+    if agent.online:
+        agent.tell(PublishState(agent.state("draining", event.reason)))
+
+
+def stop_when_done(agent: Agent, now: float) -> bool:
+    """Say farewell once no task runs, or when the limit has passed."""
+    if agent.stop_by is None or (agent.seat.busy == "executing" and now < agent.stop_by):
+        return False
+    if agent.online:
+        agent.tell(PublishState(agent.state("offline", agent.stop_reason)))
+    agent.life.move("stopped", now, agent.stop_reason)
+    agent.tell(Stop(agent.stop_reason))
+    return True

@@ -1,0 +1,31 @@
+"""The bounds and delays that the agent keeps by itself; an assignment's `Limits` come on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """Durations in seconds.
+
+    `fetch_tries` counts the first try too; between tries the pause doubles from `backoff_s` to
+    `backoff_max_s`. `log_events` and `remembered` bound what is kept in memory of the past; the
+    classes that use them say what happens at the bound.
+    """
+
+    parallel_fetches: int = 2
+    fetch_tries: int = 5
+    backoff_s: float = 0.5
+    backoff_max_s: float = 8.0
+    corrupt_refetches: int = 2
+    repeat_s: float = 5.0
+    repeat_batches: int = 5
+    batch_events: int = 200
+    log_events: int = 10_000
+    remembered: int = 65_536
+    remembered_runs: int = 4_096
+    residency_s: float = 0.5
+    telemetry_s: float = 10.0
+    telemetry_least_s: float = 1.0
+    stop_s: float = 10.0

@@ -1,0 +1,71 @@
+"""Loading and evicting, and what their ends mean."""
+
+from __future__ import annotations
+
+from edge_agent.machine.agent import Agent
+from edge_agent.machine.events import LoadRefused, PartitionGone, PartitionReady
+from edge_agent.machine.instructions import Load, Unload
+from edge_agent.machine.partitions import Partition
+from wire.messages.events import PartitionEvicted, PartitionLoaded
+from wire.messages.residency import Failure
+
+
+def load(agent: Agent, record: Partition, now: float) -> Load:
+    record.life.move("loading", now)
+    agent.seat.load(record.assigned, record.streamed, now)
+    agent.cache.use((blob.digest for blob in record.blobs), now)
+    return Load(record.assigned, record.streamed, agent.capabilities.memory_budget_nbytes)
+
+
+def unload(agent: Agent, now: float, why: str) -> Unload:
+    record = agent.seated()
+    if record is not None:
+        record.life.move("evicting", now, why)
+    return Unload(agent.seat.evict(now))
+
+
+def partition_ready(agent: Agent, event: PartitionReady, now: float) -> None:
+    occupant = agent.seat.loaded(event.partition)
+    record = agent.partitions[event.partition]
+    record.life.move("resident", now)
+    agent.report(
+        PartitionLoaded(
+            partition=event.partition,
+            tier=occupant.tier,
+            streamed=event.streamed,
+            at_s=now,
+            fetch_s=record.fetch_s,
+            fetched_nbytes=record.fetched_nbytes,
+            load_s=event.load_s,
+            rss_nbytes=event.rss_nbytes,
+            rss_before_nbytes=event.rss_before_nbytes,
+        )
+    )
+    record.fetch_s, record.fetched_nbytes = 0.0, 0
+
+
+def partition_gone(agent: Agent, event: PartitionGone, now: float) -> None:
+    agent.seat.vacated(event.partition, "evicting")
+    record = agent.partitions[event.partition]
+    record.life.move("waiting", now, "evicted")
+    agent.report(PartitionEvicted(event.partition, now, event.evict_s, event.rss_nbytes))
+    if not record.listed:
+        agent.partitions.remove(record)
+
+
+def load_refused(agent: Agent, event: LoadRefused, now: float) -> None:
+    """Rotten blobs are fetched again, `corrupt_refetches` times; any other refusal is final until
+    a new assignment lists the partition again."""
+    agent.seat.vacated(event.partition, "loading")
+    for digest in event.corrupt:
+        agent.cache.discard(digest)
+    record = agent.partitions[event.partition]
+    agent.counts[f"load_refused_{event.kind}"] += 1
+    if not record.listed:
+        record.life.move("waiting", now, event.kind)
+        agent.partitions.remove(record)
+    elif event.corrupt and record.refetches < agent.limits.corrupt_refetches:
+        record.refetches += 1
+        record.life.move("waiting", now, event.kind)
+    else:
+        record.fail(Failure(event.kind, event.reason), now)

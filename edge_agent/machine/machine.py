@@ -1,0 +1,150 @@
+"""The agent's decisions in one place: an event in, instructions out.
+
+Pure: no I/O, no clock, no thread, no randomness; the same events at the same times give the same
+instructions. Never touches bytes: frames and blobs are names here. The shell carries out the
+instructions in order and brings back what came of them as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from edge_agent.machine import (
+    arrivals,
+    assigning,
+    choosing,
+    commands,
+    connecting,
+    fetching,
+    loading,
+    reporting,
+    tasks,
+)
+from edge_agent.machine.agent import Agent
+from edge_agent.machine.events import (
+    AssignmentArrived,
+    BlobFetched,
+    BlobsRemoved,
+    CommandsArrived,
+    Connected,
+    Disconnected,
+    Event,
+    ExecutionFailed,
+    FetchFailed,
+    FetchProgressed,
+    FrameArrived,
+    FrameLost,
+    LoadRefused,
+    OrchestratorSeen,
+    PartitionGone,
+    PartitionReady,
+    Started,
+    StopAsked,
+    TaskExecuted,
+    TelemetryRead,
+    Ticked,
+)
+from edge_agent.machine.instructions import Instruction
+from edge_agent.machine.limits import AgentLimits
+from wire.messages.assignment import Assignment
+from wire.messages.state import Capabilities
+
+
+class AgentMachine:
+    """One agent in one boot. Raises `IllegalTransition` on an event that cannot be."""
+
+    def __init__(
+        self, device: str, capabilities: Capabilities, limits: AgentLimits | None = None
+    ) -> None:
+        self._agent = Agent(device, capabilities, limits or AgentLimits())
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """`now` in seconds of the device's monotonic clock, never falling."""
+        agent = self._agent
+        if agent.ended:
+            return []
+        if agent.life.state == "new" and not isinstance(event, Started):
+            raise agent.life.illegal(f"{type(event).__name__} before Started")
+        agent.out = []
+        HANDLERS[type(event)](agent, event, now)
+        _settle(agent, now)
+        return agent.out
+
+    def wake_at(self) -> float | None:
+        """When a `Ticked` is wanted; None: only an event can change anything."""
+        agent = self._agent
+        if agent.ended:
+            return None
+        times = [arrivals.early_wake_at(agent), agent.stop_by]
+        if not agent.stopping:
+            times.append(agent.fetches.wake_at(agent.now))
+        if agent.online:
+            times += [agent.repeat_at, agent.residency.wake_at(), agent.telemetry.wake_at()]
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """The one that is obeyed."""
+        return self._agent.assignment
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What was ignored, dropped or failed so far, by a word each."""
+        return MappingProxyType(self._agent.counts)
+
+    @property
+    def dropped_events(self) -> int:
+        return self._agent.log.dropped
+
+
+def _settle(agent: Agent, now: float) -> None:
+    """Do everything that the facts allow now, whichever event brought them."""
+    agent.now = now
+    if agent.ended:
+        return
+    arrivals.expire_early(agent, now)
+    fetching.settle_partitions(agent, now)
+    if not agent.stopping:
+        fetching.fetch_more(agent, now)
+        fetching.settle_partitions(agent, now)
+    choosing.choose(agent, now)
+    reporting.publish(agent, now)
+    connecting.stop_when_done(agent, now)
+
+
+def _telemetry_read(agent: Agent, event: TelemetryRead, now: float) -> None:
+    agent.telemetry.read(event.readings)
+
+
+def _fetch_progressed(agent: Agent, event: FetchProgressed, now: float) -> None:
+    agent.fetches.progress(event.digest, event.nbytes)
+
+
+def _ticked(agent: Agent, event: Ticked, now: float) -> None:
+    """Time passes: what is due is done by every event alike."""
+
+
+HANDLERS: dict[type, Callable[[Agent, Any, float], None]] = {
+    Started: connecting.started,
+    Connected: connecting.connected,
+    Disconnected: connecting.disconnected,
+    OrchestratorSeen: connecting.orchestrator_seen,
+    AssignmentArrived: assigning.assignment_arrived,
+    CommandsArrived: commands.commands_arrived,
+    FrameArrived: arrivals.frame_arrived,
+    FrameLost: arrivals.frame_lost,
+    FetchProgressed: _fetch_progressed,
+    BlobFetched: fetching.blob_fetched,
+    FetchFailed: fetching.fetch_failed,
+    BlobsRemoved: fetching.blobs_removed,
+    PartitionReady: loading.partition_ready,
+    LoadRefused: loading.load_refused,
+    PartitionGone: loading.partition_gone,
+    TaskExecuted: tasks.task_executed,
+    ExecutionFailed: tasks.execution_failed,
+    TelemetryRead: _telemetry_read,
+    Ticked: _ticked,
+    StopAsked: connecting.stop_asked,
+}
