@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from broker_config import leash
@@ -21,10 +21,14 @@ START_LIMIT_S = 20.0
 
 
 class Child:
-    """One run of `program`; output of all runs is appended to `log`."""
+    """One run of `program`; output of all runs is appended to `log`. `environment` is the
+    child's whole environment, this process' own if None (secrets go there: arguments are public)."""
 
-    def __init__(self, program: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, program: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._program = list(program)
+        self._environment = environment
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._failure: OSError | None = None
@@ -52,6 +56,7 @@ class Child:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    env=self._environment,
                 )
         except OSError as error:
             self._failure = error
