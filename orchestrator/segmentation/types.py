@@ -185,7 +185,8 @@ def _inferred(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     except onnx.shape_inference.InferenceError as error:
         raise InvalidModel(f"its shapes contradict each other: {str(error)[:300]}") from None
     graph = inferred.graph
-    return {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+    # Inputs last: a model output that is an input has no inferred type of its own.
+    return {v.name: v.type for v in (*graph.output, *graph.value_info, *graph.input)}
 
 
 def _merge(
