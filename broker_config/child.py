@@ -21,8 +21,8 @@ START_LIMIT_S = 20.0
 
 
 class Child:
-    """One run of `program`; output of all runs is appended to `log`. `environment` is the
-    child's whole environment, this process' own if None (secrets go there: arguments are public)."""
+    """One run of `program`; output of all runs is appended to `log`. `environment` is all
+    of the child's, or None for a copy of ours; secrets go there, since arguments are public."""
 
     def __init__(
         self, program: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
