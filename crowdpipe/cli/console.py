@@ -1,0 +1,59 @@
+"""Where commands write: data to stdout, everything for the eye to stderr.
+
+With `--json`, stdout holds one JSON value and nothing else, so that it can be piped on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from wire.record import to_plain
+
+WIDTH_WITHOUT_TERMINAL = 150  # tables that go to a file are not squeezed into 80 columns
+
+
+def out() -> Console:
+    return _console(stderr=False)
+
+
+def notes() -> Console:
+    return _console(stderr=True)
+
+
+def _console(stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=not stream.isatty())
+
+
+def print_json(value: Any) -> None:
+    """`value` (records, lists, plain values) as JSON on stdout."""
+    print(json.dumps(to_plain(value), ensure_ascii=False, indent=2))
+
+
+def say(text: str) -> None:
+    """A sentence for whoever looks on, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def progress(unit: str = "") -> Progress:
+    """A progress bar on stderr; without a terminal it shows only its last state."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        console=notes(),
+    )

@@ -1,0 +1,1 @@
+"""What `crowdpipe up` and the demo start and stop: broker, store, orchestrator, agents."""

@@ -1,0 +1,108 @@
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crowdpipe.items_file import read_items, write_items
+from wire.errors import InvalidInput, UserError
+
+NAMES = ("ids", "mask")
+
+
+def save(path: Path, **arrays: object) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+def test_a_file_with_an_array_per_input_is_one_item(tmp_path: Path) -> None:
+    path = save(tmp_path / "one.npz", ids=np.zeros((1, 3)), mask=np.ones((1, 3)))
+    layout, items = read_items(path, NAMES)
+    assert layout == "one"
+    assert [sorted(item) for item in items] == [["ids", "mask"]]
+
+
+def test_numbered_items_come_in_their_order_whatever_their_shapes(tmp_path: Path) -> None:
+    arrays = {f"{item}/ids": np.full((1, item + 1), item) for item in (10, 2, 0, 1, *range(3, 10))}
+    layout, items = read_items(save(tmp_path / "n.npz", **arrays), NAMES)
+    assert layout == "numbered"
+    assert [item["ids"].shape[1] for item in items] == list(range(1, 12))
+
+
+def test_a_batch_is_split_along_the_first_axis(tmp_path: Path) -> None:
+    path = save(tmp_path / "b.npz", ids=np.arange(6).reshape(3, 1, 2), mask=np.ones((3, 1, 2)))
+    layout, items = read_items(path, NAMES, batch=True)
+    assert layout == "batch"
+    assert [item["ids"].tolist() for item in items] == [[[0, 1]], [[2, 3]], [[4, 5]]]
+
+
+def test_a_batch_whose_arrays_disagree_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "b.npz", ids=np.zeros((3, 1)), mask=np.zeros((2, 1)))
+    with pytest.raises(InvalidInput, match="ids: 3, mask: 2"):
+        read_items(path, NAMES, batch=True)
+
+
+def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "gap.npz", **{"0/ids": np.zeros(1), "2/ids": np.zeros(1)})
+    with pytest.raises(InvalidInput, match="1 is missing"):
+        read_items(path, NAMES)
+
+
+def test_an_array_without_a_number_among_numbered_ones_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "mixed.npz", **{"0/ids": np.zeros(1), "mask": np.zeros(1)})
+    with pytest.raises(InvalidInput, match="'mask' has no item number"):
+        read_items(path, NAMES)
+
+
+def test_pickled_objects_are_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "evil.npz", ids=np.array([{"a": 1}], object))
+    with pytest.raises(UserError, match="plain arrays"):
+        read_items(path, NAMES)
+
+
+def test_what_is_no_npz_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.npz").write_text("hello")
+    np.save(tmp_path / "single.npy", np.zeros(2))
+    with pytest.raises(UserError, match="not an"):
+        read_items(tmp_path / "text.npz", NAMES)
+    with pytest.raises(UserError, match="single array"):
+        read_items(tmp_path / "single.npy", NAMES)
+    with pytest.raises(UserError, match="there is no file"):
+        read_items(tmp_path / "absent.npz", NAMES)
+
+
+@pytest.mark.parametrize("layout", ["one", "numbered", "batch"])
+def test_results_are_read_back_as_they_were_written(tmp_path: Path, layout: str) -> None:
+    count = 1 if layout == "one" else 3
+    # A name that numpy.savez itself cannot write, since it is a parameter of it.
+    results = [{"file": np.full((1, 2), item, np.float32)} for item in range(count)]
+    path = tmp_path / "results.npz"
+    assert write_items(path, layout, results)  # type: ignore[arg-type]  # parametrised
+    found, items = read_items(path, ("file",), batch=layout == "batch")
+    assert found == layout
+    for item, result in zip(items, results, strict=True):
+        np.testing.assert_array_equal(item["file"], result["file"])
+
+
+def test_a_batch_with_unequal_results_is_written_numbered(tmp_path: Path) -> None:
+    results = [{"y": np.zeros(2)}, {"y": np.zeros(3)}]
+    assert not write_items(tmp_path / "r.npz", "batch", results)
+    assert read_items(tmp_path / "r.npz", ("y",))[0] == "numbered"
+
+
+def test_strings_come_and_go_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "words.npz"
+    write_items(path, "one", [{"words": np.array(["one", "zwei"], object)}])
+    _, items = read_items(path, ("words",))
+    assert items[0]["words"].dtype == object
+    assert items[0]["words"].tolist() == ["one", "zwei"]
+
+
+def test_results_that_cannot_be_written_leave_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "results.npz"
+    write_items(path, "one", [{"y": np.zeros(2)}])
+    with pytest.raises(ValueError, match="Object arrays"):
+        write_items(path, "one", [{"y": np.array([(1, 2)], dtype=[("a", object), ("b", int)])}])
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["y.npy"]
+    assert list(tmp_path.iterdir()) == [path]
