@@ -1,0 +1,416 @@
+"""The agent's one MQTT connection: kept up, with a fresh identity each time it comes up.
+
+A thread of its own does all of the network: it connects, subscribes, receives, and publishes what
+its source offers, so that nothing lies in paho's queue while the broker is away. A session starts
+clean with the process and is resumed afterwards. What messages mean is the listener's affair;
+whatever the listener raises is logged and never ends the thread.
+
+paho's own loop is not used: it cannot set a new will before each reconnect by itself, and its
+thread and ours would take its locks and ours in opposite orders.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import paho.mqtt.client as paho
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from edge_agent.adapters.broker_address import BrokerAddress
+from edge_agent.adapters.link import Link
+from wire.errors import BrokerUnreachable, CrowdpipeError, Refused, Replaced
+from wire.ids import mint
+
+KEEPALIVE_S = 60
+SESSION_EXPIRY_S = 300
+CONNECT_LIMIT_S = 15.0  # from the first byte until every subscription is granted
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+IDLE_S = 5.0  # longest sleep of the thread: finer would only cost a phone's battery
+MOST_IN_FLIGHT = 20  # messages that the broker has not acknowledged yet
+LARGEST_PACKET_NBYTES = 8 << 20  # what we let the broker send us
+FAILURE = 128  # MQTT 5 reason codes from here on are refusals
+TAKEN_OVER = 142
+CREDENTIALS_REFUSED = (134, 135, 140)
+SMALL_NBYTES = 4 << 10
+
+_log = logging.getLogger("crowdpipe.agent.connection")
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One message to publish. `key` comes back with its outcome."""
+
+    topic: str
+    payload: bytes
+    qos: int = 1
+    retain: bool = False
+    content_type: str = ""
+    expiry_s: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    key: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """`broker_id` counts connections: a message belongs to the one it came on."""
+
+    topic: str
+    payload: bytes
+    retained: bool
+    content_type: str
+
+
+class ConnectionListener(Protocol):
+    """Called in the connection's thread, one call at a time."""
+
+    def will(self, connection: str) -> Outgoing: ...
+    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None: ...
+    def disconnected(self, reason: str) -> None: ...
+    def received(self, message: Incoming) -> None: ...
+    def next_outgoing(self) -> Outgoing | None: ...
+    def acknowledged(self, message: Outgoing) -> None: ...
+    def refused(self, topic: str, error: Refused) -> None: ...
+    def ended(self, error: CrowdpipeError) -> None: ...
+
+
+class Connection:
+    """`first` filters are subscribed before `then`: when all are granted, everything retained
+    under the first has been received."""
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        client_id: str,
+        first: tuple[str, ...],
+        then: tuple[str, ...],
+        listener: ConnectionListener,
+        link: Link,
+    ) -> None:
+        self._address = address
+        self._first = first
+        self._then = then
+        self._listener = listener
+        self._link = link
+        self._client = self._make_client(client_id)
+        self._wake_r, self._wake_w = socket.socketpair()
+        self._wake_r.setblocking(False)
+        self._wake_w.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
+        self._closing = threading.Event()
+        self._peer_host = address.host
+        self._id = ""
+        self._up = False
+        self._was_up = False
+        self._lost = ""
+        self._asked: dict[int, tuple[str, ...]] = {}
+        self._in_flight: dict[int, tuple[Outgoing, float]] = {}
+        self._window = MOST_IN_FLIGHT
+        self._packet_nbytes: int | None = None
+        self._last_ack_s = 0.0
+        self._fatal: CrowdpipeError | None = None
+
+    @property
+    def peer_host(self) -> str:
+        """The broker's host as we reach it."""
+        return self._peer_host
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something to publish."""
+        try:
+            self._wake_w.send(b"!")
+        except (BlockingIOError, OSError):
+            return  # a full pipe wakes as well; a closed one has nobody to wake
+
+    def close(self, limit_s: float) -> None:
+        """Publish what is still offered, at most `limit_s`, then disconnect in order (no will)."""
+        self._limit_at = time.monotonic() + limit_s
+        self._closing.set()
+        self.wake()
+        self._thread.join(limit_s + CONNECT_LIMIT_S)
+
+    def _make_client(self, client_id: str) -> paho.Client:
+        client = paho.Client(
+            paho.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5
+        )
+        if self._address.user is not None:
+            client.username_pw_set(self._address.user, self._address.secret)
+        if self._address.tls:
+            client.tls_set()
+        client.max_inflight_messages = 0  # the window is ours
+        client.suppress_exceptions = True  # and logged by paho, should one of ours slip through
+        client.enable_logger(_log.getChild("paho"))
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        client.on_socket_open = _no_delay
+        return client
+
+    # --- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        delay_s = FIRST_DELAY_S
+        while not self._closing.is_set() and self._fatal is None:
+            if self._connect():
+                if self._serve():
+                    delay_s = FIRST_DELAY_S
+                self._drop_connection()
+            if self._closing.is_set() or self._fatal is not None:
+                break
+            self._pause(delay_s * random.uniform(0.75, 1.25))
+            delay_s = min(LONGEST_DELAY_S, delay_s * 2)
+        if self._fatal is not None:
+            self._safely(self._listener.ended, self._fatal)
+
+    def _connect(self) -> bool:
+        """A socket and a CONNECT on its way; False if the broker cannot be reached."""
+        self._id, self._lost, self._up = mint(), "", False
+        self._asked.clear()
+        self._client.drop_out_messages()
+        self._in_flight.clear()
+        will = self._listener.will(self._id)
+        self._client.will_set(
+            will.topic, will.payload, will.qos, will.retain, _publish_properties(will, True)
+        )
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = SESSION_EXPIRY_S
+        properties.MaximumPacketSize = LARGEST_PACKET_NBYTES
+        self._client.connect_async(
+            self._address.host,
+            self._address.port,
+            KEEPALIVE_S,
+            clean_start=not self._was_up,
+            properties=properties,
+        )
+        try:
+            self._client.reconnect()
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            self._tell_lost(f"cannot reach the broker at {self._address.shown}: {said}")
+            return False
+        return True
+
+    def _serve(self) -> bool:
+        """Until the connection is lost or closed; True if it was up at all."""
+        limit_at = time.monotonic() + CONNECT_LIMIT_S
+        while not self._lost and self._fatal is None:
+            if not self._up and time.monotonic() > limit_at:
+                self._lost = f"the broker did not answer within {CONNECT_LIMIT_S:g} s"
+                break
+            if self._closing.is_set() and self._may_leave():
+                self._client.disconnect()
+                break
+            self._turn()
+        if self._lost:
+            self._tell_lost(self._lost)
+        return self._up
+
+    def _may_leave(self) -> bool:
+        if not self._up or time.monotonic() > self._limit_at:
+            return True
+        self._pump()
+        return not self._in_flight
+
+    def _turn(self) -> None:
+        """Wait for something to do, and do it."""
+        link = self._client.socket()
+        if link is None:
+            self._lost = self._lost or "the connection was closed"
+            return
+        writers = [link] if self._client.want_write() else []
+        idle_s = 0.05 if self._closing.is_set() else IDLE_S if self._up else 0.5
+        try:
+            readable, writable, _ = select.select([link, self._wake_r], writers, [], idle_s)
+        except (OSError, ValueError) as error:
+            self._lost = f"the connection broke: {error}"
+            return
+        if self._wake_r in readable:
+            self._empty_wakes()
+        if link in readable:
+            self._read(link)
+        if writable and self._client.socket() is not None:
+            self._client.loop_write()
+        self._client.loop_misc()
+        self._pump()
+
+    def _read(self, link: Any) -> None:
+        self._client.loop_read()
+        while self._client.socket() is link and getattr(link, "pending", int)():
+            self._client.loop_read()  # TLS has bytes that select cannot see
+
+    def _pump(self) -> None:
+        while self._up and not self._lost and len(self._in_flight) < self._window:
+            message = self._safely(self._listener.next_outgoing)
+            if message is None:
+                return
+            self._publish(message)
+
+    def _publish(self, message: Outgoing) -> None:
+        now = time.monotonic()
+        info = self._client.publish(
+            message.topic,
+            message.payload,
+            message.qos,
+            message.retain,
+            _publish_properties(message, False),
+        )
+        if message.qos > 0:
+            self._in_flight[info.mid] = (message, now)
+        else:
+            self._safely(self._listener.acknowledged, message)
+
+    def _drop_connection(self) -> None:
+        link = self._client.socket()
+        if link is not None:  # neither a farewell nor a lost connection closed it
+            try:
+                link.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the other side was faster
+            self._client.loop_read()
+        self._up = False
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._closing.is_set() and (left := until - time.monotonic()) > 0:
+            select.select([self._wake_r], [], [], left)
+            self._empty_wakes()
+
+    def _empty_wakes(self) -> None:
+        try:
+            self._wake_r.recv(4096)
+        except BlockingIOError:
+            return
+
+    def _tell_lost(self, reason: str) -> None:
+        self._up = False
+        self._safely(self._listener.disconnected, reason)
+
+    def _safely(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """The call's result; None after logging what it raised: the connection must go on."""
+        try:
+            return call(*arguments)
+        except Exception:
+            _log.exception("%s failed", getattr(call, "__name__", call))
+            return None
+
+    # --- paho's callbacks, all in our thread --------------------------------------------------
+
+    def _on_connect(
+        self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, said: Properties | None
+    ) -> None:
+        if code.is_failure:
+            self._lost = f"the broker at {self._address.shown} refuses us: {code}"
+            if code.value in CREDENTIALS_REFUSED and not self._was_up:
+                self._fatal = Refused(
+                    f"{self._lost}; check user and secret in the broker's address"
+                )
+            return
+        self._window = min(MOST_IN_FLIGHT, getattr(said, "ReceiveMaximum", MOST_IN_FLIGHT))
+        self._packet_nbytes = getattr(said, "MaximumPacketSize", None)
+        self._remember_host()
+        self._subscribe(self._first)
+
+    def _remember_host(self) -> None:
+        link = self._client.socket()
+        if link is not None:
+            self._peer_host = str(link.getpeername()[0])
+
+    def _subscribe(self, filters: tuple[str, ...]) -> None:
+        options = SubscribeOptions(qos=1, noLocal=True)
+        _, mid = self._client.subscribe([(text, options) for text in filters])
+        if mid is not None:
+            self._asked[mid] = filters
+
+    def _on_subscribe(
+        self, _client: Any, _data: Any, mid: int, codes: list[ReasonCode], _said: Any
+    ) -> None:
+        filters = self._asked.pop(mid, ())
+        for text, code in zip(filters, codes, strict=False):
+            if code.is_failure:
+                self._fatal = Refused(f"the broker does not let us subscribe to {text}: {code}")
+                return
+        if filters == self._first:
+            self._subscribe(self._then)
+        elif filters == self._then:
+            self._come_up()
+
+    def _come_up(self) -> None:
+        reconnect, self._was_up, self._up = self._was_up, True, True
+        _log.info("connected to %s as connection %s", self._address.shown, self._id)
+        self._safely(self._listener.connected, self._id, reconnect, self._packet_nbytes)
+
+    def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
+        content_type = getattr(message.properties, "ContentType", "")
+        incoming = Incoming(
+            message.topic, bytes(message.payload), message.retain, content_type
+        )
+        self._safely(self._listener.received, incoming)
+
+    def _on_publish(
+        self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any
+    ) -> None:
+        message, sent_s = self._in_flight.pop(mid, (None, 0.0))
+        if message is None:
+            return
+        self._measure(len(message.payload), sent_s)
+        if code.is_failure:
+            error = Refused(f"the broker refuses our messages to {message.topic}: {code}")
+            self._safely(self._listener.refused, message.topic, error)
+        self._safely(self._listener.acknowledged, message)
+
+    def _measure(self, nbytes: int, sent_s: float) -> None:
+        """A message waits for those before it: count from the later of its sending and the last
+        acknowledgement."""
+        now = time.monotonic()
+        if nbytes > SMALL_NBYTES:
+            self._link.sent(nbytes, now - max(sent_s, self._last_ack_s))
+        elif not self._in_flight:
+            self._link.echoed(now - sent_s)
+        self._last_ack_s = now
+
+    def _on_disconnect(
+        self, _client: Any, _data: Any, flags: Any, code: ReasonCode, _said: Any
+    ) -> None:
+        self._lost = self._lost or f"the connection was lost: {code}"
+        if flags.is_disconnect_packet_from_server and code.value == TAKEN_OVER:
+            # Connecting again would take the newcomer's session from it in turn.
+            self._fatal = Replaced(
+                f"another agent connected as {self._address.user or 'this device'}; "
+                "give each agent its own name"
+            )
+
+
+def unreachable(address: BrokerAddress, reason: str) -> BrokerUnreachable:
+    return BrokerUnreachable(f"the broker at {address.shown} cannot be reached: {reason}")
+
+
+def _no_delay(_client: Any, _data: Any, link: Any) -> None:
+    """Without it a small message waits up to 40 ms for the one before it to be acknowledged."""
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _publish_properties(message: Outgoing, will: bool) -> Properties:
+    properties = Properties(PacketTypes.WILLMESSAGE if will else PacketTypes.PUBLISH)
+    if message.content_type:
+        properties.ContentType = message.content_type
+    if message.expiry_s is not None:
+        properties.MessageExpiryInterval = message.expiry_s
+    if message.properties:
+        properties.UserProperty = list(message.properties.items())
+    return properties
