@@ -38,6 +38,13 @@ class Credentials:
     def get(self, name: str) -> User | None:
         return next((user for user in self.users() if user.name == name), None)
 
+    def need(self, name: str) -> User:
+        """The user; `InvalidName` says that there is none."""
+        known = self.get(name)
+        if known is None:
+            raise InvalidName(f"there is no user {name!r}; add it first")
+        return known
+
     def add(self, name: str, role: Role) -> User:
         """The user, made with a fresh secret unless there is one of that name and role.
 

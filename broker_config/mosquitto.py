@@ -12,7 +12,7 @@ import pwd
 import secrets
 import shutil
 import signal
-import time
+from dataclasses import replace
 from pathlib import Path
 
 from broker_config.access import access_list
@@ -25,19 +25,16 @@ from broker_config.configuration import (
     configuration,
 )
 from broker_config.credentials import Credentials
-from broker_config.knock import knock
+from broker_config.launch import START_LIMIT_S, await_welcome, on_a_port
 from broker_config.password_file import password_file
-from broker_config.port import free_port, reachable_host
+from broker_config.port import reachable_host
 from broker_config.private_file import make_private_folder, write_private
 from broker_config.url import BrokerUrl
-from wire.errors import BrokerUnreachable, PortTaken, Refused, UserError
+from wire.errors import BrokerUnreachable
 from wire.topics import Topics
 
 PROGRAM = "mosquitto"
-START_LIMIT_S = 10.0
-RELOAD_LIMIT_S = 10.0
-POLL_S = 0.02
-PORT_ATTEMPTS = 8
+TITLE = "Mosquitto"
 # Not a name that a user can have, and without rights: we knock as it to see that the broker is
 # up, and with a fresh secret to see that it has read the new files.
 DOORKEEPER = "_doorkeeper"
@@ -73,7 +70,6 @@ class MosquittoBroker:
         self._limits = limits
         self._program = program or find_mosquitto() or Path(PROGRAM)
         self._child: Child | None = None
-        self._secret = ""
 
     @property
     def host(self) -> str:
@@ -105,104 +101,55 @@ class MosquittoBroker:
         return self._files.log
 
     def url_for(self, user: str) -> BrokerUrl:
-        known = self._credentials.get(user)
-        if known is None:
-            raise UserError(f"there is no user {user!r}; add it first")
+        known = self._credentials.need(user)
         where = self.device_url if known.role == "device" else self.url
         return where.login(user, known.secret)
 
     def describe(self) -> str:
-        return f"Mosquitto ({self._program}) at {self.url.shown}, its log in {self.log}"
+        return f"{TITLE} ({self._program}) at {self.url.shown}, its log in {self.log}"
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.exit_code is None
 
     def start(self) -> None:
-        if self._child is not None and self._child.exit_code is None:
-            return
-        if self.port != 0:
-            self._start_once()
-            return
-        for attempt in range(1, PORT_ATTEMPTS + 1):
-            self._listener = self._on_port(free_port(self._listener.host))
-            try:
-                self._start_once()
-                return
-            except PortTaken:
-                self._listener = self._on_port(0)
-                if attempt == PORT_ATTEMPTS:
-                    raise
+        if not self.running:
+            self._child = on_a_port(self._listener.host, self.port, self._start_on)
 
-    def _on_port(self, port: int) -> Listener:
-        return Listener(self._listener.host, port, self._listener.device_port)
-
-    def _start_once(self) -> None:
+    def _start_on(self, port: int) -> Child:
+        listener = replace(self._listener, port=port)
         account = pwd.getpwuid(os.getuid()).pw_name
-        text = configuration(self._listener, self._files, account, self._limits)
+        text = configuration(listener, self._files, account, self._limits)
         write_private(self._files.configuration, text.encode())
-        self._write_users()
+        door = BrokerUrl(self.host, port).login(DOORKEEPER, self._write_users())
         child = Child([str(self._program), "-c", str(self._files.configuration)], self.log)
         child.start()
         try:
-            self._await_start(child)
+            await_welcome(child, door, TITLE, self.log, START_LIMIT_S)
         except BaseException:
             child.stop()
             raise
-        self._child = child
+        self._listener = listener
+        return child
 
-    def _write_users(self) -> None:
-        """Passwords and access list of the users as they are now."""
-        users = self._credentials.users()
-        self._secret = secrets.token_urlsafe()
-        secret_of = {user.name: user.secret for user in users} | {DOORKEEPER: self._secret}
+    def _write_users(self) -> str:
+        """Passwords and access list of the users as they are now; the doorkeeper's secret."""
+        users, secret = self._credentials.users(), secrets.token_urlsafe()
+        secret_of = {user.name: user.secret for user in users} | {DOORKEEPER: secret}
         write_private(self._files.access_list, access_list(users, self._topics).encode())
         write_private(self._files.passwords, password_file(secret_of).encode())
-
-    def _await_start(self, child: Child) -> None:
-        deadline = time.monotonic() + START_LIMIT_S
-        while not child.wait(POLL_S):
-            if self._lets_us_in():
-                return
-            if time.monotonic() > deadline:
-                raise BrokerUnreachable(
-                    f"Mosquitto did not let anyone in within {START_LIMIT_S:g} s; see {self.log}"
-                )
-        raise self._why_it_ended(child)
-
-    def _lets_us_in(self) -> bool:
-        try:
-            knock(self.url.login(DOORKEEPER, self._secret), limit_s=2.0)
-        except (BrokerUnreachable, Refused):
-            return False
-        return True
-
-    def _why_it_ended(self, child: Child) -> Exception:
-        said = child.output().strip()
-        if "Address already in use" in said:
-            return PortTaken(
-                f"port {self.port} on {self._listener.host} is taken by another program; "
-                "stop that one or choose another port"
-            )
-        last = said.splitlines()[-1] if said else "it said nothing"
-        return BrokerUnreachable(
-            f"Mosquitto ended at once (code {child.exit_code}): {last}; see {self.log}"
-        )
+        return secret
 
     def reload(self) -> None:
         """Have Mosquitto read the users again; connections of users that stay are kept."""
         child = self._running()
-        self._write_users()
+        door = self.url.login(DOORKEEPER, self._write_users())
         child.signal(signal.SIGHUP)
-        deadline = time.monotonic() + RELOAD_LIMIT_S
-        while not self._lets_us_in():
-            if child.wait(POLL_S):
-                raise self._why_it_ended(child)
-            if time.monotonic() > deadline:
-                raise BrokerUnreachable(
-                    f"Mosquitto did not take the new users within {RELOAD_LIMIT_S:g} s; "
-                    f"see {self.log}"
-                )
+        await_welcome(child, door, TITLE, self.log, START_LIMIT_S)
 
     def _running(self) -> Child:
-        if self._child is None or self._child.exit_code is not None:
-            raise BrokerUnreachable("Mosquitto is not running; start it first")
+        if self._child is None or not self.running:
+            raise BrokerUnreachable(f"{TITLE} is not running; start it first")
         return self._child
 
     def stop(self) -> None:

@@ -190,9 +190,11 @@ def test_a_path_that_climbs_out_of_the_folder_finds_nothing(server: StoreServer,
 
 def test_a_refused_upload_still_learns_why(server: StoreServer):
     """The sender is in the middle of 20 MB when it is refused."""
-    with RemoteStore(server.base, "phone", "secret of phone") as store:
-        with pytest.raises(Refused, match="a device may not store blobs"):
-            store.blobs.put([b"x" * 20_000_000])
+    with (
+        RemoteStore(server.base, "phone", "secret of phone") as store,
+        pytest.raises(Refused, match="a device may not store blobs"),
+    ):
+        store.blobs.put([b"x" * 20_000_000])
 
 
 def test_an_announced_length_over_the_limit_is_refused_unread(
@@ -201,9 +203,12 @@ def test_an_announced_length_over_the_limit_is_refused_unread(
     monkeypatch.setattr(server.blobs, "max_blob_nbytes", 10)
     status, _, body = writer("PUT", f"/blobs/{digest_of(b'x' * 11)}", b"x" * 11)
     assert (status, _kind(body)) == (413, "too_large")
-    with RemoteStore(server.base, "orchestrator", "secret of orchestrator") as store:
-        with pytest.raises(TooLarge):
-            store.blobs.put(iter([b"x" * 6, b"y" * 6]), digest_of(b"x" * 6 + b"y" * 6))
+    halves = [b"x" * 6, b"y" * 6]
+    with (
+        RemoteStore(server.base, "orchestrator", "secret of orchestrator") as store,
+        pytest.raises(TooLarge),
+    ):
+        store.blobs.put(iter(halves), digest_of(b"".join(halves)))
 
 
 def test_an_upload_that_breaks_off_is_forgotten(server: StoreServer):

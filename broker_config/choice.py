@@ -1,0 +1,39 @@
+"""Which broker to use: the one that is named, else Mosquitto, else the embedded one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker_config.broker import Broker
+from broker_config.credentials import Credentials
+from broker_config.embedded import EmbeddedBroker, embedded_is_there
+from broker_config.external import ExternalBroker
+from broker_config.mosquitto import MosquittoBroker, find_mosquitto
+from broker_config.url import parse_url
+from wire.errors import BrokerUnreachable
+from wire.topics import Topics
+
+
+def choose_broker(
+    url: str | None,
+    home: Path,
+    credentials: Credentials,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    topics: Topics | None = None,
+) -> Broker:
+    """The broker to use, not started yet; its `describe()` says which one it is.
+
+    Raises `InvalidUrl`, or `BrokerUnreachable` if there is none at all.
+    """
+    if url is not None:
+        return ExternalBroker(parse_url(url))
+    program = find_mosquitto()
+    if program is not None:
+        return MosquittoBroker(home, credentials, host, port, topics=topics, program=program)
+    if embedded_is_there():
+        return EmbeddedBroker(home, credentials, host, port)
+    raise BrokerUnreachable(
+        "there is no broker: install Mosquitto, or `pip install iotcore` for the embedded one, "
+        "or name a running one with --broker mqtt://host"
+    )
