@@ -357,14 +357,10 @@ class Connection:
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         content_type = getattr(message.properties, "ContentType", "")
-        incoming = Incoming(
-            message.topic, bytes(message.payload), message.retain, content_type
-        )
+        incoming = Incoming(message.topic, bytes(message.payload), message.retain, content_type)
         self._safely(self._listener.received, incoming)
 
-    def _on_publish(
-        self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any
-    ) -> None:
+    def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:
         message, sent_s = self._in_flight.pop(mid, (None, 0.0))
         if message is None:
             return

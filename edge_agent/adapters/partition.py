@@ -60,6 +60,11 @@ class Partition:
     def segments(self) -> tuple[SegmentRef, ...]:
         return self.assigned.segments
 
+    @property
+    def loaded_count(self) -> int:
+        """Segments in memory now."""
+        return len(self._loaded)
+
     def _load_within(self, budget_nbytes: int) -> None:
         before = rss_nbytes()
         limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
