@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from broker_config import leash
-from wire.errors import BrokerUnreachable, TimedOut
+from wire.errors import OperatorError, TimedOut
 
 STOP_LIMIT_S = 5.0
 START_LIMIT_S = 20.0
@@ -37,7 +37,8 @@ class Child:
         self._log_start = log.stat().st_size if log.exists() else 0
 
     def start(self) -> None:
-        """Start the program. Raises `BrokerUnreachable` if it cannot be started at all."""
+        """Start the program. Raises `OperatorError` if there is no process to be had; a program
+        that does not exist ends at once and says so in its output."""
         # Linux sends the death signal when the *thread* that forked ends, so the thread that
         # forks stays until the child is gone.
         keeper = threading.Thread(target=self._keep, name="child-keeper", daemon=True)
@@ -45,7 +46,7 @@ class Child:
         if not self._begun.wait(START_LIMIT_S):
             raise TimedOut(f"{self._program[0]} was not started within {START_LIMIT_S:g} s")
         if self._failure is not None:
-            raise BrokerUnreachable(f"cannot start {self._program[0]}: {self._failure}")
+            raise OperatorError(f"cannot start {self._program[0]}: {self._failure}")
 
     def _keep(self) -> None:
         try:
@@ -70,7 +71,7 @@ class Child:
     @property
     def pid(self) -> int:
         if self._process is None:
-            raise BrokerUnreachable(f"{self._program[0]} was never started")
+            raise OperatorError(f"{self._program[0]} was never started")
         return self._process.pid
 
     @property

@@ -33,7 +33,10 @@ def hold(parent: int) -> None:
 def main() -> None:
     parent, program = int(sys.argv[1]), sys.argv[2:]
     hold(parent)
-    os.execvp(program[0], program)
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        sys.exit(f"cannot start {program[0]}: {error.strerror}")
 
 
 if __name__ == "__main__":
