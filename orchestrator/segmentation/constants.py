@@ -1,8 +1,9 @@
 """Which values need not cross a cut because any segment can compute them again.
 
-Constant values follow from initializers and Constant nodes alone. Shape values follow from the
-shapes of other values (their roots), by cheap operators. Both are cloned into the segments that
-use them: a shape value only where all its roots are at hand anyway.
+Constant values follow from initializers and Constant nodes alone: they are cloned into each
+segment that uses them. Light values follow, by cheap operators, from the shapes of other values
+and from integer inputs of the model (token ids, masks): they are computed again where that makes
+fewer bytes cross than sending them. What is computed again is bit for bit the same.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.segmentation.randomness import is_random
-from orchestrator.segmentation.tensors import tensor_nbytes
+from orchestrator.segmentation.tensors import INTEGERS, tensor_nbytes
+from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import Dataflow, Node
 
 _STANDARD = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-_SHAPE_SOURCES = frozenset({"Shape", "Size"})
+_SHAPES = frozenset({"Shape", "Size"})
 _CHEAP = frozenset(
     {"Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand",
      "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
@@ -22,30 +24,30 @@ _CHEAP = frozenset(
      "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Slice", "Split",
      "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"}
 )  # fmt: skip
-_LARGE_NBYTES = 1024  # arithmetic on shapes needs no table larger than this
+_LARGE_NBYTES = 1024  # arithmetic on shapes and masks needs no table larger than this
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
     """The nodes of a dataflow by how a cut treats them; what is in neither set is the trunk.
 
-    `roots` gives for each shape value the values whose shapes it follows from. `place` says
-    where a shape node counts as computed first: beside the maker of its last root, wherever the
+    `roots` gives for each light value the values that it follows from. `place` says where a
+    light node counts as computed first: beside the maker of its last root, wherever the
     author wrote it, so that a cut in between takes along the shape and not the root.
     """
 
     constant: frozenset[int]
-    shape: frozenset[int]
+    light: frozenset[int]
     roots: dict[str, frozenset[str]]
     place: dict[int, int]
 
 
-def roles_of(flow: Dataflow) -> Roles:
+def roles_of(flow: Dataflow, types: Types) -> Roles:
     constant: set[int] = set()
     known = set(flow.initializers)
     large = {n for n, t in flow.initializers.items() if tensor_nbytes(t) >= _LARGE_NBYTES}
-    shape: set[int] = set()
-    roots: dict[str, frozenset[str]] = {}
+    light: set[int] = set()
+    roots = {n: frozenset({n}) for n in flow.inputs if types[n].kind in INTEGERS}
     place: dict[int, int] = {}
     for node in flow.nodes:
         if _is_constant(node, known):
@@ -56,10 +58,10 @@ def roles_of(flow: Dataflow) -> Roles:
             continue
         found = _roots_of(node, roots, known, large)
         if found is not None:
-            shape.add(node.index)
+            light.add(node.index)
             place[node.index] = max((flow.producer.get(name, 0) for name in found), default=0)
             roots.update(dict.fromkeys(node.outputs, found))
-    return Roles(frozenset(constant), frozenset(shape), roots, place)
+    return Roles(frozenset(constant), frozenset(light), roots, place)
 
 
 def _is_constant(node: Node, known: set[str]) -> bool:
@@ -70,10 +72,10 @@ def _is_constant(node: Node, known: set[str]) -> bool:
 def _roots_of(
     node: Node, roots: dict[str, frozenset[str]], known: set[str], large: set[str]
 ) -> frozenset[str] | None:
-    """The roots of a node's outputs if they are shape values, else None."""
+    """The roots of a node's outputs if they are light values, else None."""
     if node.proto.domain not in ("", "ai.onnx"):
         return None
-    if node.proto.op_type in _SHAPE_SOURCES:
+    if node.proto.op_type in _SHAPES and node.inputs:
         name = node.inputs[0]
         return roots.get(name, frozenset({name}))
     if node.proto.op_type not in _CHEAP or not large.isdisjoint(node.inputs):

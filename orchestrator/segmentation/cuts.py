@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from orchestrator.segmentation.options import DEFAULT_SEGMENTS, MIN_SEGMENT_NBYTES
 
 OVERWEIGHT_PRICE = 1000.0  # per limit's worth of bytes too many: above all else
-BOUNDARY_PRICE = 0.25  # of a boundary as large as a typical small one in this model
+BOUNDARY_PRICE = 0.5  # of a boundary as large as those that this model offers all along
 EPILOGUE_PRICE = 0.02  # of parting light nodes from the heavy one before, which runtimes fuse
 LIGHT_SHARE = 0.01  # a node with less than this part of a segment's compute is light
 BOUNDARY_NOISE_NBYTES = 4096  # a boundary below this is as good as none
@@ -83,20 +83,31 @@ def _prices(line: Line, stops: Sequence[int], limit: int, target: int) -> NDArra
     share = max(float(costs[-1]), 1.0) / target
     load = (costs[None, :] - costs[:, None]) / share
     over = np.maximum(0.0, (weights[None, :] - weights[:, None]) / limit - 1.0)
-    ends = _boundary_prices(line, stops) + _epilogue_prices(line, stops, share)
+    ends = _boundary_prices(line, stops, target) + _epilogue_prices(line, stops, share)
     prices = (load - 1.0) ** 2 + OVERWEIGHT_PRICE * over + ends[None, :]
     prices[np.tril_indices(len(stops))] = np.inf
     return np.asarray(prices, np.float64)
 
 
-def _boundary_prices(line: Line, stops: Sequence[int]) -> NDArray[np.float64]:
+def _boundary_prices(line: Line, stops: Sequence[int], target: int) -> NDArray[np.float64]:
     """Of ending a segment at each stop; the last end has no price."""
     inner = np.array([line.crossing[stop] for stop in stops[1:-1]])
     prices = np.zeros(len(stops))
     if inner.size:
-        unit = max(float(np.quantile(inner, 0.25)), float(BOUNDARY_NOISE_NBYTES))
-        prices[1:-1] = BOUNDARY_PRICE * inner / unit
+        prices[1:-1] = BOUNDARY_PRICE * inner / _typical_boundary(line, stops, target)
     return prices
+
+
+def _typical_boundary(line: Line, stops: Sequence[int], target: int) -> float:
+    """Bytes of a boundary that is small where it lies: the lowest eighth, over stretches of
+    equal compute, of the least that crosses in each."""
+    done = np.cumsum(line.costs)
+    least: dict[int, float] = {}
+    for stop in stops[1:-1]:
+        part = int(target * done[stop - 1] / max(float(done[-1]), 1.0))
+        least[part] = min(least.get(part, math.inf), line.crossing[stop])
+    low = float(np.quantile(list(least.values()), 0.125))
+    return max(low, float(BOUNDARY_NOISE_NBYTES))
 
 
 def _epilogue_prices(line: Line, stops: Sequence[int], share: float) -> NDArray[np.float64]:

@@ -9,12 +9,11 @@ import numpy as np
 from orchestrator.segmentation.constants import Roles
 from orchestrator.segmentation.cost import cost_of
 from orchestrator.segmentation.cuts import Line
+from orchestrator.segmentation.liveness import FRAME_TENSOR_NBYTES
 from orchestrator.segmentation.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.tensors import tensor_nbytes
 from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import Dataflow
-
-FRAME_TENSOR_NBYTES = 64  # about what a tensor's entry in a frame's header takes
 
 
 def line_of(flow: Dataflow, roles: Roles, types: Types, trunk: tuple[int, ...]) -> Line:
@@ -35,7 +34,7 @@ def _weights(flow: Dataflow, roles: Roles, trunk: tuple[int, ...]) -> tuple[int,
 
 def _weights_behind(flow: Dataflow, roles: Roles, index: int) -> set[str]:
     """Large initializers that a node uses, itself or through constants and shape values."""
-    light = roles.constant | roles.shape
+    elsewhere = roles.constant | roles.light
     found: set[str] = set()
     waiting, seen = [index], {index}
     while waiting:
@@ -43,7 +42,7 @@ def _weights_behind(flow: Dataflow, roles: Roles, index: int) -> set[str]:
             maker = flow.producer.get(name)
             if name in flow.initializers:
                 found.add(name)
-            elif maker is not None and maker in light and maker not in seen:
+            elif maker is not None and maker in elsewhere and maker not in seen:
                 seen.add(maker)
                 waiting.append(maker)
     return {name for name in found if tensor_nbytes(flow.initializers[name]) >= INLINE_NBYTES}
@@ -62,7 +61,7 @@ def _crossing(
             continue
         first, last = span
         if types[name].is_tensor:
-            nbytes = types[name].nbytes + FRAME_TENSOR_NBYTES
+            nbytes = _nbytes(name, roles, types) + FRAME_TENSOR_NBYTES
             changes[first] += nbytes
             changes[last + 1] -= nbytes
         else:
@@ -71,6 +70,12 @@ def _crossing(
     live, stopped = np.cumsum(changes), np.cumsum(blocked)
     pairs = zip(live[: len(trunk)], stopped[: len(trunk)], strict=True)
     return tuple(math.inf if stop else float(nbytes) for nbytes, stop in pairs)
+
+
+def _nbytes(name: str, roles: Roles, types: Types) -> int:
+    """Of a value that crosses; a light one may be computed again from what is smaller."""
+    roots = sum(types[root].nbytes for root in roles.roots.get(name, (name,)))
+    return min(types[name].nbytes, roots)
 
 
 def _span(

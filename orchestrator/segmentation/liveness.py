@@ -1,7 +1,7 @@
 """What each segment computes, takes and gives, and what lives across each cut.
 
-A segment is a stretch of the trunk (nodes that are neither constants nor shape arithmetic) with
-the constants and shape values that it needs. A cut's live set is every value or model input that
+A segment is a stretch of the trunk (nodes that make neither constants nor light values) with the
+constants and light values that it needs. A cut's live set is every value or model input that
 exists before it and is used after it or is a model output; what only passes through is in the
 live set and in no segment's graph.
 """
@@ -12,7 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.segmentation.constants import Roles
+from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import Dataflow
+
+FRAME_TENSOR_NBYTES = 64  # about what a tensor's entry in a frame's header takes
+
+INPUT_SHARES = 8  # about how many light values share the price of carrying on one input
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +43,11 @@ def trunk_of(flow: Dataflow, roles: Roles) -> tuple[int, ...]:
     return tuple(
         node.index
         for node in flow.nodes
-        if node.index in needed and node.index not in roles.constant | roles.shape
+        if node.index in needed and node.index not in roles.constant | roles.light
     )
 
 
-def divide(flow: Dataflow, roles: Roles, starts: Sequence[int]) -> Division:
+def divide(flow: Dataflow, roles: Roles, types: Types, starts: Sequence[int]) -> Division:
     """Segments that begin at the node indices `starts` (ascending, the first is 0)."""
     ends = [*starts[1:], len(flow.nodes)]
     needed = flow.needed()
@@ -50,7 +55,7 @@ def divide(flow: Dataflow, roles: Roles, starts: Sequence[int]) -> Division:
     stretches: list[Stretch] = []
     live = [flow.outputs]
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
-        demand = _Demand(flow, roles, range(start, end), need)
+        demand = _Demand(flow, roles, types, range(start, end), need)
         stretch = demand.resolve(sorted(needed), last=end == len(flow.nodes))
         need = (need - set(stretch.outputs)) | set(stretch.inputs)
         stretches.append(stretch)
@@ -70,24 +75,27 @@ def _in_order(flow: Dataflow, names: Iterable[str]) -> tuple[str, ...]:
 class _Demand:
     """Finds out what one segment must compute and take, from what it must give."""
 
-    def __init__(self, flow: Dataflow, roles: Roles, own: range, need: set[str]) -> None:
-        self._flow, self._roles, self._own, self._need = flow, roles, own, need
+    def __init__(
+        self, flow: Dataflow, roles: Roles, types: Types, own: range, need: set[str]
+    ) -> None:
+        self._flow, self._roles, self._types = flow, roles, types
+        self._own, self._need = own, need
         self._nodes: set[int] = set()
         self._inputs: set[str] = set()
-        self._at_hand: set[str] = set()
+        self._again: frozenset[str] = frozenset()
 
     def resolve(self, needed: list[int], last: bool) -> Stretch:
         """`need` after this segment is given; `last` says that constant outputs are due here."""
         flow, roles = self._flow, self._roles
-        light = roles.constant | roles.shape
-        trunk = [index for index in needed if index in self._own and index not in light]
-        self._at_hand = self._values_at_hand(trunk)
-        for index in trunk:
-            self._include(index)
-        for name in sorted(self._need):
-            index = flow.producer.get(name, -1)
-            if self._is_own(index) or (last and index in roles.constant):
-                self._include(index)
+        elsewhere = roles.constant | roles.light
+        trunk = [index for index in needed if index in self._own and index not in elsewhere]
+        due = {flow.producer.get(name, -1) for name in self._need}
+        due = {i for i in due if self._is_own(i) or (last and i in roles.constant)}
+        hand = self._values_at_hand(trunk)
+        self._gather([*trunk, *sorted(due)], hand)
+        # What one light value brought in may make others worth computing: they share it.
+        hand |= {name for name in self._inputs if not self._is_light(name)}
+        self._gather([*trunk, *sorted(due)], hand)
         nodes = tuple(sorted(self._nodes))
         made = {
             name
@@ -98,15 +106,52 @@ class _Demand:
         given = made & self._need
         return Stretch(nodes, _in_order(flow, self._inputs), _in_order(flow, given))
 
+    def _gather(self, wanted: list[int], hand: set[str]) -> None:
+        """Fills nodes and inputs with what the nodes `wanted` need, given what is at hand."""
+        self._nodes.clear()
+        self._inputs.clear()
+        self._again = self._computed_again(hand)
+        for index in wanted:
+            self._include(index)
+
     def _values_at_hand(self, trunk: list[int]) -> set[str]:
-        """What is here whether or not a shape is wanted: what comes in for the trunk's sake or
-        passes through, and what the trunk makes."""
+        """What is here whatever is decided on light values: what passes through, what comes in
+        for the trunk's sake, and what the trunk makes."""
         flow = self._flow
-        hand = {name for name in self._need if name not in self._roles.roots}
+        hand = set(self._need)
         for index in trunk:
-            hand.update(n for n in flow.nodes[index].inputs if n not in self._roles.roots)
+            hand.update(n for n in flow.nodes[index].inputs if not self._is_light(n))
             hand.update(flow.nodes[index].outputs)
         return hand
+
+    def _is_light(self, name: str) -> bool:
+        return self._flow.producer.get(name) in self._roles.light
+
+    def _computed_again(self, hand: set[str]) -> frozenset[str]:
+        """Light values of earlier segments that are cheaper to compute here than to take in.
+
+        The price of a value is the bytes that must cross to have it here: its own, or those of
+        what it is computed from, whichever is less.
+        """
+        prices = dict.fromkeys(hand, 0)
+        again = set()
+        for index in sorted(self._roles.light):
+            node = self._flow.nodes[index]
+            inputs = sum(self._price(name, prices) for name in node.inputs)
+            for name in node.outputs:
+                sent = 0 if name in hand else self._types[name].nbytes + FRAME_TENSOR_NBYTES
+                prices[name] = 0 if self._is_own(index) else min(sent, inputs)
+                if inputs < sent:
+                    again.add(name)
+        return frozenset(again)
+
+    def _price(self, name: str, prices: dict[str, int]) -> int:
+        """Of a value from which a light one is computed."""
+        constant = self._flow.producer.get(name) in self._roles.constant
+        if name in self._flow.initializers or constant:
+            return 0
+        shared = INPUT_SHARES if name in self._flow.inputs else 1
+        return prices.get(name, (self._types[name].nbytes + FRAME_TENSOR_NBYTES) // shared)
 
     def _is_own(self, index: int) -> bool:
         """Whether a node is first computed in this segment (constants are computed anywhere)."""
@@ -124,7 +169,7 @@ class _Demand:
                 self._want(name, waiting)
 
     def _want(self, name: str, waiting: list[int]) -> None:
-        """Makes `name` available: computed here, cloned here, or taken from before."""
+        """Makes `name` available: computed here, or taken from before."""
         if name in self._flow.initializers:
             return
         index = self._flow.producer.get(name)
@@ -134,7 +179,4 @@ class _Demand:
             self._inputs.add(name)
 
     def _is_computed_here(self, index: int, name: str) -> bool:
-        """Constants anywhere; shape values also where their roots are at hand; else once."""
-        if index in self._roles.constant or self._is_own(index):
-            return True
-        return index in self._roles.shape and self._roles.roots[name] <= self._at_hand
+        return index in self._roles.constant or self._is_own(index) or name in self._again

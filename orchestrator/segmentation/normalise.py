@@ -19,6 +19,7 @@ from onnx import helper, inliner, numpy_helper
 from orchestrator.segmentation.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.source import ModelSource
 from orchestrator.segmentation.tensors import (
+    INTEGERS,
     element_of,
     embed,
     is_external,
@@ -39,10 +40,6 @@ from wire.errors import InvalidModel
 MAX_INLINED_NODES = 1_000_000
 MAX_INLINE_INTS_NBYTES = 64 << 10  # no shape is longer; a larger one is a table
 MAX_ATTRIBUTE_NBYTES = 64 << 20
-_INTEGERS = frozenset(
-    {Element.INT8, Element.INT16, Element.INT32, Element.INT64}
-    | {Element.UINT8, Element.UINT16, Element.UINT32, Element.UINT64, Element.BOOL}
-)
 _LIST_ATTRIBUTES = {"value_floats": ("floats", np.float32), "value_ints": ("ints", np.int64)}
 
 
@@ -256,7 +253,7 @@ def _fresh(wish: str, taken: set[str]) -> str:
 def _embed_small_integers(source: ModelSource, tensor: onnx.TensorProto) -> None:
     """Tensors that may feed shapes are read by ONNX Runtime before it maps anything."""
     small = tensor_nbytes(tensor) < INLINE_NBYTES
-    listed = len(tensor.dims) <= 1 and element_of(tensor) in _INTEGERS
+    listed = len(tensor.dims) <= 1 and element_of(tensor) in INTEGERS
     listed = listed and tensor_nbytes(tensor) <= MAX_INLINE_INTS_NBYTES
     if is_external(tensor) and (small or listed):
         embed(tensor, source.raw(tensor))

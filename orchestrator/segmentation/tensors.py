@@ -11,6 +11,10 @@ from onnx import numpy_helper
 from wire.elements import Element, element, nbytes_of
 from wire.errors import InvalidModel, Malformed
 
+INTEGERS = frozenset(
+    {Element.INT8, Element.INT16, Element.INT32, Element.INT64}
+    | {Element.UINT8, Element.UINT16, Element.UINT32, Element.UINT64, Element.BOOL}
+)
 MAX_TENSOR_NBYTES = 1 << 40  # beyond this a declared shape is taken for a lie
 
 

@@ -18,6 +18,7 @@ from orchestrator.segmentation.normalise import normalise
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.segmentation.source import open_model
+from orchestrator.segmentation.types import infer_types
 from orchestrator.segmentation.verify import Feeds, identical, run_chain, run_whole
 from orchestrator.segmentation.walk import dataflow
 from tests.support.models import MODELS, pair_feeds, random_models, save
@@ -26,8 +27,10 @@ from wire.manifest import Manifest
 
 def cuttable(path: Path) -> list[str]:
     """The first output of each node that is computed once, but the last."""
-    flow = dataflow(normalise(open_model(path)).model.graph)
-    return [flow.nodes[index].outputs[0] for index in trunk_of(flow, roles_of(flow))][:-1]
+    model = normalise(open_model(path)).model
+    flow = dataflow(model.graph)
+    roles = roles_of(flow, infer_types(model, flow, SegmentOptions()))
+    return [flow.nodes[index].outputs[0] for index in trunk_of(flow, roles)][:-1]
 
 
 def cut(path: Path, folder: Path, after: tuple[str, ...] | None) -> Manifest:
