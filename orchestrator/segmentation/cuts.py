@@ -22,7 +22,7 @@ OVERWEIGHT_PRICE = 1000.0  # per limit's worth of bytes too many: above all else
 BOUNDARY_PRICE = 0.5  # of a boundary as large as those that this model offers all along
 EPILOGUE_PRICE = 0.02  # of parting light nodes from the heavy one before, which runtimes fuse
 LIGHT_SHARE = 0.01  # a node with less than this part of a segment's compute is light
-BOUNDARY_NOISE_NBYTES = 4096  # a boundary below this is as good as none
+BOUNDARY_NOISE_NBYTES = 128 << 10  # 20 ms at 50 Mbit/s: fewer bytes hardly matter
 MAX_PLACES = 1500  # the tables below grow with its square: 18 MB each
 SMALL_COST = 10_000_000.0  # multiply-adds too few to be worth a segment
 
@@ -84,7 +84,9 @@ def _prices(line: Line, stops: Sequence[int], limit: int, target: int) -> NDArra
     load = (costs[None, :] - costs[:, None]) / share
     over = np.maximum(0.0, (weights[None, :] - weights[:, None]) / limit - 1.0)
     ends = _boundary_prices(line, stops, target) + _epilogue_prices(line, stops, share)
-    prices = (load - 1.0) ** 2 + OVERWEIGHT_PRICE * over + ends[None, :]
+    # Too little is worth less and less the emptier; too much only makes the fleet's share coarse.
+    uneven = np.where(load < 1.0, (load - 1.0) ** 2, load - 1.0)
+    prices = uneven + OVERWEIGHT_PRICE * over + ends[None, :]
     prices[np.tril_indices(len(stops))] = np.inf
     return np.asarray(prices, np.float64)
 

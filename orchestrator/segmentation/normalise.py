@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
+from orchestrator.segmentation.operators import check_operators
 from orchestrator.segmentation.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.source import ModelSource
 from orchestrator.segmentation.tensors import (
@@ -52,8 +53,10 @@ class NormalModel:
 
 
 def normalise(source: ModelSource) -> NormalModel:
-    """Raises `InvalidModel` if functions cannot be inlined or an attribute is too large."""
+    """Raises `InvalidModel` if an operator is unknown, functions cannot be inlined, or an
+    attribute is too large."""
     model = _inline_functions(source.model)
+    check_operators(model)
     notes = tuple(_drop_training(model)) + tuple(_take_defaults(model))
     for tensor in all_tensors(model):
         make_raw(tensor)

@@ -103,8 +103,8 @@ def _skeleton_of(path: Path) -> bytes:
             if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
                 raise InvalidModel(f"{path.name} is empty or not a file; give an .onnx file")
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            with mapped, memoryview(mapped) as view:
-                return read_skeleton(view, path.name)
+            # Closed when the last view of it goes: a failed read leaves views in its traceback.
+            return read_skeleton(memoryview(mapped), path.name)
     except OSError as error:
         raise InvalidModel(f"cannot read {path}: {error.strerror}") from None
 
@@ -180,6 +180,8 @@ def _check_structure(model: onnx.ModelProto) -> None:
             tensor.ClearField("data_location")
             tensor.ClearField("dims")
             tensor.dims.append(0)
+    for value in (*copy.graph.input, *copy.graph.output):
+        _give_shape(value)
     nodes = sorted_nodes(copy.graph)
     del copy.graph.node[:]
     copy.graph.node.extend(nodes)
@@ -187,6 +189,16 @@ def _check_structure(model: onnx.ModelProto) -> None:
         onnx.checker.check_model(copy)
     except onnx.checker.ValidationError as error:
         raise InvalidModel(f"ONNX's checker refuses the model: {str(error)[:500]}") from None
+
+
+def _give_shape(value: onnx.ValueInfoProto) -> None:
+    """The checker wants a shape everywhere; ONNX Runtime does without, and so do many files."""
+    if not value.type.WhichOneof("value"):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    if value.type.HasField("tensor_type"):
+        value.type.tensor_type.shape.SetInParent()
+    if value.type.HasField("sequence_type"):
+        value.type.sequence_type.elem_type.tensor_type.shape.SetInParent()
 
 
 def _source_blob(model: onnx.ModelProto, path: Path) -> BlobRef:
