@@ -79,7 +79,6 @@ def configuration(
     one that owns `files`, since by default it would become one that cannot read them."""
     lines = [
         "# Generated; changes are overwritten.",
-        "per_listener_settings false",
         "allow_anonymous false",
         f"password_file {files.passwords}",
         f"acl_file {files.access_list}",
