@@ -48,13 +48,14 @@ def embedded_is_there() -> bool:
 @dataclass(frozen=True, slots=True)
 class EmbeddedLimits:
     """What the broker holds. A larger payload closes its sender's connection. Each topic filter
-    that somebody subscribed to has a log of `segments` times `segment_nbytes`; who falls behind
-    by more loses the oldest messages, without a word."""
+    that somebody subscribed to has a log of `segments` times `segment_nbytes`, which stays in
+    memory after delivery (measured: up to 1.8 times as much); who falls behind by more loses the
+    oldest messages, without a word. Credits in the protocol keep readers far from that."""
 
     payload_nbytes: int = 8 << 20
     connections: int = 1000
     inflight_messages: int = 100
-    segment_nbytes: int = 16 << 20
+    segment_nbytes: int = 8 << 20
     segments: int = 8
 
 
