@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from orchestrator.segmentation.options import DEFAULT_SEGMENTS, MIN_SEGMENT_NBYTES
 
-OVERWEIGHT_PRICE = 1000.0  # per limit's worth of bytes too many: above all else
+OVERWEIGHT_PRICE = 1000.0  # of too many bytes, and again per limit's worth: above all else
 BOUNDARY_PRICE = 0.5  # of a boundary as large as those that this model offers all along
 EPILOGUE_PRICE = 0.02  # of parting light nodes from the heavy one before, which runtimes fuse
 LIGHT_SHARE = 0.01  # a node with less than this part of a segment's compute is light
@@ -86,7 +86,7 @@ def _prices(line: Line, stops: Sequence[int], limit: int, target: int) -> NDArra
     ends = _boundary_prices(line, stops, target) + _epilogue_prices(line, stops, share)
     # Too little is worth less and less the emptier; too much only makes the fleet's share coarse.
     uneven = np.where(load < 1.0, (load - 1.0) ** 2, load - 1.0)
-    prices = uneven + OVERWEIGHT_PRICE * over + ends[None, :]
+    prices = uneven + OVERWEIGHT_PRICE * (over + (over > 0)) + ends[None, :]
     prices[np.tril_indices(len(stops))] = np.inf
     return np.asarray(prices, np.float64)
 

@@ -17,14 +17,12 @@ import onnx
 from onnx import helper, inliner, numpy_helper
 
 from orchestrator.segmentation.operators import check_operators
-from orchestrator.segmentation.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.source import ModelSource
 from orchestrator.segmentation.tensors import (
-    INTEGERS,
-    element_of,
     embed,
     is_external,
     make_raw,
+    stays_inline,
     tensor_nbytes,
 )
 from orchestrator.segmentation.walk import (
@@ -35,11 +33,9 @@ from orchestrator.segmentation.walk import (
     bodies,
     graphs_below,
 )
-from wire.elements import Element
 from wire.errors import InvalidModel
 
 MAX_INLINED_NODES = 1_000_000
-MAX_INLINE_INTS_NBYTES = 64 << 10  # no shape is longer; a larger one is a table
 MAX_ATTRIBUTE_NBYTES = 64 << 20
 _LIST_ATTRIBUTES = {"value_floats": ("floats", np.float32), "value_ints": ("ints", np.int64)}
 
@@ -63,7 +59,7 @@ def normalise(source: ModelSource) -> NormalModel:
     _lift_constants(model.graph)
     _hoist(model.graph)
     for tensor in all_tensors(model):
-        _embed_small_integers(source, tensor)
+        _embed_small(source, tensor)
     _embed_attributes(source, model)
     _name_output_initializers(model.graph)
     _strip(model)
@@ -171,11 +167,7 @@ def _large_constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
     else:
         return None
     tensor.name = node.output[0]
-    return tensor if _is_large(tensor) else None
-
-
-def _is_large(tensor: onnx.TensorProto) -> bool:
-    return element_of(tensor) is not Element.STRING and tensor_nbytes(tensor) >= INLINE_NBYTES
+    return None if stays_inline(tensor) else tensor
 
 
 def _hoist(graph: onnx.GraphProto) -> None:
@@ -191,7 +183,7 @@ def _hoist_from(body: onnx.GraphProto, graph: onnx.GraphProto, taken: set[str]) 
     renamed: dict[str, str] = {}
     kept = []
     for tensor in body.initializer:
-        if tensor.name in defaults or not _is_large(tensor):
+        if tensor.name in defaults or stays_inline(tensor):
             kept.append(tensor)
             continue
         renamed[tensor.name] = _fresh(f"{body.name or 'body'}/{tensor.name}", taken)
@@ -253,12 +245,8 @@ def _fresh(wish: str, taken: set[str]) -> str:
     return name
 
 
-def _embed_small_integers(source: ModelSource, tensor: onnx.TensorProto) -> None:
-    """Tensors that may feed shapes are read by ONNX Runtime before it maps anything."""
-    small = tensor_nbytes(tensor) < INLINE_NBYTES
-    listed = len(tensor.dims) <= 1 and element_of(tensor) in INTEGERS
-    listed = listed and tensor_nbytes(tensor) <= MAX_INLINE_INTS_NBYTES
-    if is_external(tensor) and (small or listed):
+def _embed_small(source: ModelSource, tensor: onnx.TensorProto) -> None:
+    if is_external(tensor) and stays_inline(tensor):
         embed(tensor, source.raw(tensor))
 
 

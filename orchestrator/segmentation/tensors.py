@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import numpy_helper
 
+from orchestrator.segmentation.skeleton import INLINE_NBYTES
 from wire.elements import Element, element, nbytes_of
 from wire.errors import InvalidModel, Malformed
 
@@ -15,6 +16,7 @@ INTEGERS = frozenset(
     {Element.INT8, Element.INT16, Element.INT32, Element.INT64}
     | {Element.UINT8, Element.UINT16, Element.UINT32, Element.UINT64, Element.BOOL}
 )
+MAX_INLINE_LIST_NBYTES = 64 << 10  # no shape is longer; a longer list is a table
 MAX_TENSOR_NBYTES = 1 << 40  # beyond this a declared shape is taken for a lie
 
 
@@ -47,6 +49,14 @@ def tensor_nbytes(tensor: onnx.TensorProto) -> int:
     if nbytes > MAX_TENSOR_NBYTES:
         raise InvalidModel(f"weight {tensor.name!r} claims {nbytes} bytes, which cannot be true")
     return nbytes
+
+
+def stays_inline(tensor: onnx.TensorProto) -> bool:
+    """Whether a weight belongs inside the graph: small ones, strings, and lists of integers,
+    which may feed shapes and which ONNX Runtime then reads before it maps anything."""
+    kind, nbytes = element_of(tensor), tensor_nbytes(tensor)
+    listed = len(tensor.dims) <= 1 and kind in INTEGERS and nbytes <= MAX_INLINE_LIST_NBYTES
+    return nbytes < INLINE_NBYTES or listed or kind is Element.STRING
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:

@@ -17,9 +17,8 @@ from onnx import helper
 
 from orchestrator.segmentation.blob_sink import Sink
 from orchestrator.segmentation.liveness import Stretch
-from orchestrator.segmentation.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.source import ModelSource
-from orchestrator.segmentation.tensors import is_external, refer, tensor_nbytes
+from orchestrator.segmentation.tensors import refer, stays_inline, tensor_nbytes
 from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import Dataflow, Node, domain_of, with_inner_nodes
 from wire.manifest import BlobRef, WeightSpec
@@ -82,11 +81,7 @@ class SegmentWriter:
         names = dict.fromkeys(
             name for index in stretch.nodes for name in self._flow.nodes[index].inputs
         )
-        return tuple(n for n in names if n in initializers and self._goes_out(initializers[n]))
-
-    @staticmethod
-    def _goes_out(tensor: onnx.TensorProto) -> bool:
-        return is_external(tensor) or len(tensor.raw_data) >= INLINE_NBYTES
+        return tuple(n for n in names if n in initializers and not stays_inline(initializers[n]))
 
     def _digests(self, names: set[str]) -> dict[str, str]:
         """A digest of type, shape and bytes of each weight, to store equal ones once."""

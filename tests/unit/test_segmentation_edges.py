@@ -1,0 +1,519 @@
+"""The odd corners of ONNX that a cut must get right, one model each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+from orchestrator.segmentation.blob_sink import FolderSink
+from orchestrator.segmentation.options import SegmentOptions
+from orchestrator.segmentation.segmenter import segment
+from orchestrator.segmentation.verify import Feeds, identical, run_chain, run_whole
+from tests.support.models import (
+    WIDTH,
+    conditional,
+    floats,
+    mlp,
+    model_of,
+    row_feeds,
+    save,
+    scan,
+    shape_arithmetic,
+    tensor,
+    tied,
+    value,
+)
+from wire.manifest import BlobRef, Manifest
+from wire.record import decode, encode
+
+RNG = np.random.default_rng(7)
+ROWS = ["batch", WIDTH]
+
+
+def cut(model: onnx.ModelProto, folder: Path, **wishes: Any) -> Manifest:
+    path = save(model, folder / "model.onnx")
+    return segment(path, "test", FolderSink(folder / "blobs"), options=SegmentOptions(**wishes))
+
+
+def check(model: onnx.ModelProto, folder: Path, feeds: Feeds, **wishes: Any) -> Manifest:
+    """The manifest of `model`, whose chain gives the bits of the whole."""
+    manifest = cut(model, folder, **wishes)
+    whole = run_whole(folder / "model.onnx", feeds, exact=True)
+    assert identical(run_chain(folder / "blobs", manifest, feeds, exact=True), whole)
+    assert decode(Manifest, encode(manifest)) == manifest
+    return manifest
+
+
+def graph_of(folder: Path, manifest: Manifest, index: int) -> onnx.GraphProto:
+    data = (folder / "blobs" / manifest.segments[index].graph.digest).read_bytes()
+    return onnx.ModelProto.FromString(data).graph
+
+
+def relu(source: str, target: str) -> onnx.NodeProto:
+    return helper.make_node("Relu", [source], [target])
+
+
+def test_an_input_that_is_an_output_passes_every_cut_and_enters_no_graph(tmp_path: Path) -> None:
+    model = model_of(
+        [relu("x", "a"), relu("a", "b")],
+        [value("x", ROWS), value("z", ROWS)],
+        [value("b", ROWS), value("z", ROWS)],
+    )
+    feeds = {**row_feeds(), "z": floats(RNG, 3, WIDTH)}
+    manifest = check(model, tmp_path, feeds, segments=2)
+    assert [cut.names for cut in manifest.cuts] == [("x", "z"), ("z", "a"), ("b", "z")]
+    assert all("z" not in segment.inputs + segment.outputs for segment in manifest.segments)
+    assert [t.passing for t in manifest.cuts[1].tensors] == [True, False]
+
+
+def test_an_unused_input_is_named_but_never_sent(tmp_path: Path) -> None:
+    model = model_of(
+        [relu("x", "y")], [value("x", ROWS), value("unused", ["n"])], [value("y", ROWS)]
+    )
+    manifest = check(model, tmp_path, {**row_feeds(), "unused": floats(RNG, 2)})
+    assert [tensor.name for tensor in manifest.inputs] == ["x", "unused"]
+    assert manifest.cuts[0].names == ("x",)
+
+
+def test_empty_optional_names_stay_empty(tmp_path: Path) -> None:
+    clip = helper.make_node("Clip", ["a", "", "top"], ["y"])
+    weights = {"top": np.array(0.2, np.float32)}
+    model = model_of([relu("x", "a"), clip], [value("x", ROWS)], [value("y", ROWS)], weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert list(graph_of(tmp_path, manifest, 1).node[0].input) == ["a", "", "top"]
+
+
+def test_several_outputs_of_one_node_cross_a_cut(tmp_path: Path) -> None:
+    parts = ["p0", "p1", "p2"]
+    nodes = [
+        helper.make_node("Split", ["x"], parts, axis=1, num_outputs=3),
+        helper.make_node("Concat", ["p2", "p0"], ["y"], axis=1),
+        relu("p1", "z"),
+    ]
+    outputs = [value("y", ["batch", 16]), value("z", ["batch", 8])]
+    model = model_of(nodes, [value("x", ROWS)], outputs, opset=18)
+    manifest = check(model, tmp_path, row_feeds(), cut_after=("p0",))
+    assert manifest.cuts[1].names == ("p0", "p1", "p2")
+
+
+def test_an_unused_output_of_a_node_does_not_cross(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Split", ["x"], ["p0", "p1"], axis=1, num_outputs=2),
+        relu("p0", "y"),
+    ]
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ["batch", 12])], opset=18)
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert manifest.cuts[1].names == ("p0",)
+
+
+def test_zero_sized_tensors_are_carried(tmp_path: Path) -> None:
+    nodes = [relu("x", "a"), helper.make_node("Concat", ["a", "none"], ["y"], axis=0)]
+    weights = {"none": np.zeros((0, WIDTH), np.float32)}
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ["all", WIDTH])], weights)
+    check(model, tmp_path, row_feeds(0), segments=2)
+
+
+def test_constants_of_rank_zero_stay_of_rank_zero(tmp_path: Path) -> None:
+    nodes = [
+        relu("x", "a"),
+        helper.make_node("Constant", [], ["half"], value=tensor("", np.array(0.5, np.float32))),
+        helper.make_node("Mul", ["a", "half"], ["b"]),
+        helper.make_node("Mul", ["b", "third"], ["y"]),
+    ]
+    weights = {"third": np.array(0.3, np.float32)}
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ROWS)], weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=3)
+    assert list(graph_of(tmp_path, manifest, 2).initializer[0].dims) == []
+
+
+def test_an_initializer_that_is_an_output_is_given(tmp_path: Path) -> None:
+    weights = {"w": floats(RNG, WIDTH, WIDTH)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), relu("a", "y")]
+    outputs = [value("y", ROWS), value("w", [WIDTH, WIDTH])]
+    model = model_of(nodes, [value("x", ROWS)], outputs, weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert manifest.cuts[1].names == ("a",)
+
+
+def test_an_output_computed_from_constants_alone_crosses_no_cut(tmp_path: Path) -> None:
+    weights = {"w": floats(RNG, WIDTH, WIDTH)}
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"]),
+        helper.make_node("MatMul", ["x", "t"], ["a"]),
+        relu("a", "y"),
+    ]
+    outputs = [value("t", [WIDTH, WIDTH]), value("y", ROWS)]
+    model = model_of(nodes, [value("x", ROWS)], outputs, weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert manifest.cuts[1].names == ("a",)
+
+
+@pytest.mark.parametrize("ir_version", [3, 4])
+def test_an_initializer_that_is_also_an_input_is_a_constant(
+    ir_version: int, tmp_path: Path
+) -> None:
+    model = mlp()
+    model.ir_version = ir_version
+    for weight in model.graph.initializer:
+        model.graph.input.append(value(weight.name, list(weight.dims)))
+    manifest = check(model, tmp_path, row_feeds(), segments=3)
+    assert [tensor.name for tensor in manifest.inputs] == ["x"]
+    assert manifest.ir_version == 4
+    assert any("fixed" in note for note in manifest.notes) == (ir_version == 4)
+
+
+def test_nodes_in_any_order_are_sorted(tmp_path: Path) -> None:
+    model = mlp()
+    nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(reversed(nodes))
+    manifest = cut(model, tmp_path, segments=4)
+    straight = tmp_path / "straight"
+    straight.mkdir()
+    assert [s.graph for s in manifest.segments] == [
+        s.graph for s in cut(mlp(), straight, segments=4).segments
+    ]
+
+
+def test_a_weight_that_segments_share_is_stored_once(tmp_path: Path) -> None:
+    manifest = cut(tied(), tmp_path, cut_after=("r0", "r1", "r2"))
+    blobs = [segment.weights for segment in manifest.segments]
+    assert blobs[0] == blobs[2]
+    assert blobs[1] == blobs[3]
+    assert sum(blob.nbytes for blob in {b for refs in blobs for b in refs}) == 2 * WIDTH**2 * 4
+
+
+def test_equal_weights_in_one_segment_share_their_bytes(tmp_path: Path) -> None:
+    (only,) = cut(tied(), tmp_path, segments=1).segments
+    offsets = {spec.name: spec.offset for spec in only.weight_specs}
+    assert offsets["left"] == offsets["right"] != offsets["table"]
+    assert only.weight_nbytes == 2 * WIDTH**2 * 4
+
+
+def test_weights_lie_at_multiples_of_64_and_hold_the_true_bytes(tmp_path: Path) -> None:
+    weights = {"a": floats(RNG, 263, 3), "b": floats(RNG, 3, 401), "c": floats(RNG, 401, 5)}
+    names = ["x", "m0", "m1", "y"]
+    nodes = [
+        helper.make_node("MatMul", [names[i], w], [names[i + 1]]) for i, w in enumerate(weights)
+    ]
+    model = model_of(nodes, [value("x", ["n", 263])], [value("y", ["n", 5])], weights)
+    (only,) = check(model, tmp_path, {"x": floats(RNG, 2, 263)}).segments
+    blob = (tmp_path / "blobs" / only.weights[0].digest).read_bytes()
+    assert len(only.weight_specs) == 3
+    for spec in only.weight_specs:
+        assert spec.offset % 64 == 0
+        assert blob[spec.offset : spec.offset + spec.nbytes] == weights[spec.name].tobytes()
+
+
+def test_small_tensors_and_integer_lists_stay_in_the_graph(tmp_path: Path) -> None:
+    weights = {
+        "indices": np.arange(400, dtype=np.int64) % WIDTH,
+        "table": floats(RNG, WIDTH, WIDTH),
+        "bias": floats(RNG, WIDTH),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "table"], ["m"]),
+        helper.make_node("Add", ["m", "bias"], ["a"]),
+        helper.make_node("Gather", ["a", "indices"], ["y"], axis=1),
+    ]
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ["batch", 400])], weights)
+    manifest = check(model, tmp_path, row_feeds())
+    assert [spec.name for spec in manifest.segments[0].weight_specs] == ["table"]
+
+
+def test_large_weights_never_reach_the_sink_in_one_piece(tmp_path: Path) -> None:
+    wide = 1100
+    weights = {"w": floats(RNG, wide, wide)}
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    model = model_of([node], [value("x", ["n", wide])], [value("y", ["n", wide])], weights)
+    store, largest = FolderSink(tmp_path / "blobs"), []
+
+    def sink(chunks: Iterator[bytes]) -> BlobRef:
+        def watched() -> Iterator[bytes]:
+            for chunk in chunks:
+                largest.append(len(chunk))
+                yield chunk
+
+        return store(watched())
+
+    heard: list[tuple[int, int]] = []
+    segment(
+        save(model, tmp_path / "model.onnx"),
+        "test",
+        sink,
+        progress=lambda done, total: heard.append((done, total)),
+    )
+    assert max(largest) <= 1 << 20
+    assert heard[-1] == (wide * wide * 4, wide * wide * 4)
+
+
+def test_weights_inside_bodies_leave_the_graph(tmp_path: Path) -> None:
+    manifest = check(conditional(), tmp_path, row_feeds())
+    names = {spec.name for spec in manifest.segments[0].weight_specs}
+    assert len(names) == 3
+    assert max(segment.graph.nbytes for segment in manifest.segments) < 2000
+
+
+def test_a_large_weight_that_a_body_returns_is_handed_over(tmp_path: Path) -> None:
+    def branch(name: str) -> onnx.GraphProto:
+        weight = tensor("w", floats(RNG, WIDTH, WIDTH))
+        return helper.make_graph([], name, [], [value("w", [WIDTH, WIDTH])], [weight])
+
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "zero"], ["p"]),
+        helper.make_node("If", ["p"], ["w"], then_branch=branch("a"), else_branch=branch("b")),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    for index, key in ((0, "w_a"), (1, "w_b")):
+        body = nodes[2].attribute[index].g
+        body.initializer[0].name = body.output[0].name = key
+    weights = {"zero": np.array(0, np.float32)}
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ROWS)], weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert manifest.segments[0].weight_nbytes >= 2 * WIDTH**2 * 4
+
+
+def test_a_large_constant_node_becomes_a_weight(tmp_path: Path) -> None:
+    constant = tensor("", floats(RNG, WIDTH, WIDTH))
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=constant),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ROWS)])
+    manifest = check(model, tmp_path, row_feeds())
+    assert manifest.segments[0].weight_nbytes == WIDTH**2 * 4
+
+
+def test_weights_in_typed_fields_are_stored_raw(tmp_path: Path) -> None:
+    model = mlp()
+    array = floats(RNG, WIDTH, WIDTH)
+    model.graph.initializer[0].CopyFrom(
+        helper.make_tensor("w0", TensorProto.FLOAT, array.shape, array.ravel().tolist())
+    )
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert sum(len(s.weight_specs) for s in manifest.segments) == 3
+
+
+def test_shapes_cross_a_cut_rather_than_what_they_are_the_shape_of(tmp_path: Path) -> None:
+    manifest = cut(shape_arithmetic(), tmp_path, cut_after=("r0",))
+    crossing = manifest.cuts[1]
+    assert "x" not in crossing.names
+    assert set(crossing.names) == {"shape", "r0"}
+
+
+def test_a_mask_is_computed_again_where_that_makes_fewer_bytes_cross(tmp_path: Path) -> None:
+    dims = ["batch", "sequence"]
+    nodes = [
+        helper.make_node("Cast", ["mask"], ["m"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["m", "axis"], ["column"]),
+        helper.make_node("Mul", ["column", "m"], ["square"]),
+        helper.make_node("MatMul", ["square", "x"], ["a"]),
+        helper.make_node("Tanh", ["a"], ["b"]),
+        helper.make_node("MatMul", ["square", "b"], ["y"]),
+    ]
+    cube = ["batch", "sequence", WIDTH]
+    model = model_of(
+        nodes,
+        [value("x", cube), value("mask", dims, TensorProto.INT64)],
+        [value("y", cube)],
+        {"axis": np.array([2], np.int64)},
+    )
+    feeds = {"x": floats(RNG, 1, 5, WIDTH), "mask": np.array([[1, 1, 1, 0, 0]])}
+    manifest = check(model, tmp_path, feeds, cut_after=("b",))
+    assert manifest.cuts[1].names == ("mask", "b")
+
+
+def test_a_random_operator_is_noted_and_not_computed_twice(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("RandomNormal", [], ["noise"], shape=[1, WIDTH]),
+        helper.make_node("Add", ["x", "noise"], ["a"]),
+        helper.make_node("Sub", ["a", "noise"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ROWS)])
+    manifest = cut(model, tmp_path, segments=3)
+    assert any("not reproducible" in note and "RandomNormal" in note for note in manifest.notes)
+    makers = [s for s in manifest.segments if "RandomNormal" in s.operators]
+    assert len(makers) == 1
+    feeds = row_feeds()
+    made = run_chain(tmp_path / "blobs", manifest, feeds, exact=True)["y"]
+    assert np.allclose(made, feeds["x"], atol=1e-6)
+
+
+def test_sequences_never_cross_a_cut(tmp_path: Path) -> None:
+    nodes = [
+        relu("x", "a"),
+        helper.make_node("SequenceConstruct", ["a", "x"], ["sequence"]),
+        helper.make_node("ConcatFromSequence", ["sequence"], ["b"], axis=0),
+        relu("b", "y"),
+    ]
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ["all", WIDTH])])
+    manifest = check(model, tmp_path, row_feeds(), segments=3)
+    crossing = [cut.names for cut in manifest.cuts]
+    assert crossing == [("x",), ("x", "a"), ("b",), ("y",)]
+
+
+def test_contributed_operators_have_types_behind_them(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("FastGelu", ["m"], ["g"], domain="com.microsoft"),
+        helper.make_node("MatMul", ["g", "w"], ["n"]),
+        helper.make_node("QuickGelu", ["n"], ["y"], domain="com.microsoft"),
+    ]
+    weights = {"w": floats(RNG, WIDTH, WIDTH)}
+    model = model_of(
+        nodes, [value("x", ROWS)], [value("y", ROWS)], weights, domains=["com.microsoft"]
+    )
+    manifest = check(model, tmp_path, row_feeds(), segments=4)
+    assert [cut.tensors[0].dims[-1] for cut in manifest.cuts] == [str(WIDTH)] * 5
+    assert manifest.segments[1].operators == ("com.microsoft:FastGelu",)
+    assert manifest.segments[1].opsets["com.microsoft"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [(TensorProto.BFLOAT16, ml_dtypes.bfloat16), (TensorProto.FLOAT16, np.float16)],
+)
+def test_half_precision_crosses_cuts(kind: int, dtype: Any, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=kind),
+        helper.make_node("Concat", ["a", "w"], ["b"], axis=0),
+        helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT),
+    ]
+    weights: dict[str, NDArray[Any]] = {"w": floats(RNG, 30, WIDTH).astype(dtype)}
+    model = model_of(nodes, [value("x", ROWS)], [value("y", ["all", WIDTH])], weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=3)
+    assert manifest.cuts[1].tensors[0].element == kind
+    assert manifest.segments[1].weight_nbytes == 30 * WIDTH * 2
+
+
+def test_packed_integers_cross_cuts(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+    ]
+    zero = helper.make_tensor("zero", TensorProto.INT4, [], [1])
+    model = model_of(
+        nodes,
+        [value("x", ROWS)],
+        [value("y", ROWS)],
+        {"scale": np.array(0.1, np.float32)},
+        opset=21,
+        ir_version=10,
+    )
+    model.graph.initializer.append(zero)
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert manifest.cuts[1].tensors[0].element == TensorProto.INT4
+    assert manifest.cuts[1].tensors[0].bound_nbytes == WIDTH // 2
+
+
+def test_strings_cross_cuts_and_stay_inline(tmp_path: Path) -> None:
+    words = np.array([f"word number {n}" for n in range(200)], object)
+    nodes = [
+        helper.make_node("Gather", ["words", "i"], ["picked"], axis=0),
+        helper.make_node("StringConcat", ["picked", "end"], ["ended"]),
+        helper.make_node("StringConcat", ["ended", "end"], ["y"]),
+    ]
+    weights = {"words": words, "end": np.array(["!"], object)}
+    model = model_of(
+        nodes,
+        [value("i", ["n"], TensorProto.INT64)],
+        [value("y", ["n"], TensorProto.STRING)],
+        weights,
+        opset=20,
+    )
+    manifest = check(model, tmp_path, {"i": np.array([3, 0, 199])}, segments=3)
+    assert all(not segment.weights for segment in manifest.segments)
+
+
+def test_unnamed_dimensions_get_names_and_bounds(tmp_path: Path) -> None:
+    model = model_of(
+        [relu("x", "a"), relu("a", "y")], [value("x", [None, None, 8])], [value("y", None)]
+    )
+    manifest = check(model, tmp_path, {"x": floats(RNG, 2, 3, 8)}, segments=2)
+    assert manifest.inputs[0].dims == ("x.0", "x.1", "8")
+    assert manifest.symbols == {"x.0": 1, "x.1": 512}
+    assert manifest.cuts[1].bound_nbytes == 1 * 512 * 8 * 4
+
+
+def test_wished_bounds_reach_every_tensor(tmp_path: Path) -> None:
+    manifest = cut(mlp(), tmp_path, segments=2, max_shape={"batch": 7})
+    assert manifest.symbols["batch"] == 7
+    assert manifest.outputs[0].bound_nbytes == 7 * WIDTH * 4
+    assert manifest.segments[0].peak_activation_nbytes >= 2 * 7 * WIDTH * 4
+
+
+def test_sizes_that_follow_from_a_dimension_are_bounded_by_it(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Concat", ["x", "x", "start"], ["a"], axis=0),
+        relu("a", "y"),
+    ]
+    weights = {"start": floats(RNG, 1, WIDTH)}
+    model = model_of(nodes, [value("x", ROWS)], [value("y", None)], weights)
+    manifest = check(model, tmp_path, row_feeds(), segments=2, max_shape={"batch": 10})
+    assert manifest.cuts[1].bound_nbytes == 21 * WIDTH * 4
+
+
+def test_a_dimension_that_depends_on_data_is_bounded_with_a_note(tmp_path: Path) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node(
+        "Cast", ["places"], ["y"], to=TensorProto.FLOAT)]  # fmt: skip
+    model = model_of(nodes, [value("x", ROWS)], [value("y", None)])
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert any("depend on data" in note for note in manifest.notes)
+
+
+def test_an_input_without_a_shape_is_served(tmp_path: Path) -> None:
+    model = model_of([relu("x", "a"), relu("a", "y")], [value("x", None)], [value("y", None)])
+    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    assert not manifest.cuts[1].tensors[0].rank_known
+
+
+def test_tables_read_by_row_are_named(tmp_path: Path) -> None:
+    weights = {"words": floats(RNG, 3000, 8), "places": floats(RNG, 600, 8)}
+    nodes = [
+        helper.make_node("Gather", ["words", "ids"], ["w"], axis=0),
+        helper.make_node("Gather", ["places", "ids"], ["p"], axis=0),
+        helper.make_node("Add", ["w", "p"], ["y"]),
+    ]
+    dims = ["batch", "sequence"]
+    model = model_of(
+        nodes, [value("ids", dims, TensorProto.INT64)], [value("y", [*dims, 8])], weights
+    )
+    manifest = check(model, tmp_path, {"ids": np.array([[5, -1, 7]])})
+    assert manifest.segments[0].row_tables == ("words",)
+
+
+def test_a_tiny_model_is_one_segment(tmp_path: Path) -> None:
+    assert len(cut(scan(), tmp_path).segments) == 1
+
+
+def test_a_classifier_is_cut_behind_the_row_that_it_takes(tmp_path: Path) -> None:
+    wide, cube = 256, ["batch", "sequence", 256]
+    nodes, weights = [], {"first": np.array(0, np.int64)}
+    last = "x"
+    for index in range(4):
+        weights[f"w{index}"] = floats(RNG, wide, wide)
+        nodes.append(helper.make_node("MatMul", [last, f"w{index}"], [f"m{index}"]))
+        last = f"m{index}"
+    weights["head"] = floats(RNG, wide, 9 * wide)
+    nodes.append(helper.make_node("Gather", [last, "first"], ["row"], axis=1))
+    nodes.append(helper.make_node("MatMul", ["row", "head"], ["y"]))
+    model = model_of(nodes, [value("x", cube)], [value("y", ["batch", 9 * wide])], weights)
+    feeds = {"x": floats(RNG, 1, 4, wide)}
+    manifest = check(model, tmp_path, feeds, max_segment_nbytes=9 * wide * wide * 4)
+    assert manifest.cuts[-2].names == ("row",)
+
+
+def test_documentation_does_not_travel(tmp_path: Path) -> None:
+    model = mlp()
+    for node in model.graph.node:
+        node.doc_string = "where this came from " * 100
+    assert all(segment.graph.nbytes < 2000 for segment in cut(model, tmp_path).segments)
