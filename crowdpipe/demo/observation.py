@@ -24,6 +24,7 @@ from wire.messages.events import (
     TaskFailed,
     TaskStarted,
 )
+from wire.messages.model import ModelSummary
 from wire.messages.requests import RunProgress
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
@@ -129,6 +130,7 @@ class Observation:
     def __init__(self, topics: Topics | None = None) -> None:
         self._topics = Topics() if topics is None else topics
         self.devices: dict[str, DeviceRecord] = {}
+        self.models: dict[str, ModelSummary] = {}
         self.runs: dict[str, RunProgress] = {}
         self.unreadable: list[str] = []
 
@@ -147,6 +149,9 @@ class Observation:
         if parsed.name == "run":
             progress: RunProgress = decode(RunProgress, payload)
             self.runs[progress.run] = progress
+        elif parsed.name == "model":
+            summary: ModelSummary = decode(ModelSummary, payload)
+            self.models[summary.name] = summary
         elif "d" in parsed.variables:
             self._take_device(parsed.name, self._device(parsed.variables["d"]), payload, now)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from crowdpipe.cli.quantities import show_nbytes, show_seconds
@@ -16,24 +17,38 @@ def show_range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 0),
+    )
+
+
+# Units stand in the headings, so that thirteen columns fit into a terminal of 80.
+HEADINGS = (
+    "seg-\nments",
+    "tier",
+    "bud-\nget\nMiB",
+    "peak\nRSS\nMiB",
+    "over\nfloor\nMiB",
+    "recei-\nved\nMiB",
+    "sent\nMiB",
+    "fetch\nMiB",
+    "fetch\ns",
+    "load\ns",
+    "tasks",
+    "com-\npute\ns",
+)
+
+
 def device_table(devices: Sequence[DeviceFigures]) -> Table:
-    table = Table(title="Devices", title_justify="left", title_style="bold", pad_edge=False)
-    table.add_column("device", no_wrap=True)
-    for heading in (
-        "segments",
-        "tier of\nits loads",
-        "memory\nbudget",
-        "peak\nRSS",
-        "over\nfloor",
-        "frames\nin",
-        "frames\nout",
-        "fetched",
-        "fetch",
-        "load",
-        "tasks",
-        "compute",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _table("Devices")
+    table.add_column("device", no_wrap=True, vertical="bottom")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for device in devices:
         table.add_row(*_device_row(device))
     return table
@@ -44,46 +59,45 @@ def _device_row(device: DeviceFigures) -> tuple[str, ...]:
         device.name,
         ", ".join(show_range(*partition) for partition in device.partitions) or "–",
         ", ".join(str(load.tier) for load in device.loads) or "–",
-        show_nbytes(device.memory_budget_nbytes),
-        show_nbytes(device.rss_peak_nbytes or None),
-        show_nbytes(device.rss_rise_nbytes),
-        show_nbytes(device.received_nbytes),
-        show_nbytes(device.sent_nbytes),
-        show_nbytes(device.fetched_nbytes),
-        show_seconds(device.fetch_s),
-        show_seconds(device.load_s),
+        _mebibytes(device.memory_budget_nbytes),
+        _mebibytes(device.rss_peak_nbytes or None),
+        _mebibytes(device.rss_rise_nbytes),
+        _mebibytes(device.received_nbytes),
+        _mebibytes(device.sent_nbytes),
+        _mebibytes(device.fetched_nbytes),
+        f"{device.fetch_s:.2f}",
+        f"{device.load_s:.2f}",
         str(device.tasks),
-        show_seconds(device.compute_s),
+        f"{device.compute_s:.2f}",
     )
+
+
+def _mebibytes(nbytes: int | None) -> str:
+    return "–" if nbytes is None else f"{nbytes / (1 << 20):.1f}"
 
 
 def run_table(figures: DemoFigures) -> Table:
-    table = Table(
-        title=f"{figures.items} items, each through all of {figures.model.name}",
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
-    )
+    table = _table(f"{figures.items} items, each through all of {figures.model.name}")
     table.add_column("how", no_wrap=True)
-    for heading in ("batch", "first result", "items/s", "results", "worst difference"):
+    for heading in ("batch", "first\nresult", "items/s", "results", "worst\ndifference"):
         table.add_column(heading, justify="right", no_wrap=True)
-    labels = ("streaming, cold (with fetch and load)", "streaming", "barrier")
+    labels = ("streaming, cold", "streaming", "barrier")
     for label, phase in zip(labels, figures.phases, strict=True):
         table.add_row(*_phase_row(label, phase, figures.items))
     single = figures.single_process
     table.add_row(
-        "one process, whole model, 1 thread",
+        "one process, whole model",
         show_seconds(single.latency_s),
         "–",
         f"{figures.items / single.latency_s:.1f}",
         f"{figures.items}/{figures.items}",
-        "(the measure)",
+        "–",
     )
     return table
 
 
 def _phase_row(label: str, phase: PhaseFigures, items: int) -> tuple[str, ...]:
-    difference = "none, bit for bit" if phase.identical else f"{phase.max_rel_diff:.1e}"
+    difference = "no bit" if phase.identical else f"{phase.max_rel_diff:.1e}"
     return (
         label,
         show_seconds(phase.latency_s),
@@ -98,12 +112,7 @@ def answer_table(figures: DemoFigures) -> Table | None:
     """A few of the answers, spread over all items; None if the items were no sentences."""
     if not figures.answers:
         return None
-    table = Table(
-        title="What the model finds most alike",
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
-    )
+    table = _table("What the model finds most alike")
     table.add_column("sentence")
     table.add_column("nearest of the others")
     table.add_column("likeness", justify="right")

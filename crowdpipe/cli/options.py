@@ -1,0 +1,45 @@
+"""Options that several commands share, so that they mean and say the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        metavar="FOLDER",
+        envvar="CROWDPIPE_HOME",
+        help="Where users, models and the journal are kept.  [default: ~/.crowdpipe]",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+Broker = Annotated[
+    str | None,
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        envvar="CROWDPIPE_BROKER",
+        help="The broker, as mqtt://name:secret@host:port; else the one that runs in the home.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="Graph optimisation off: bit for bit the whole model's results."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Give up after this long."),
+]
+
+
+def example(*lines: str) -> str:
+    """An epilog that shows how a command is typed."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)

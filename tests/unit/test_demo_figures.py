@@ -1,0 +1,123 @@
+import io
+import json
+from dataclasses import replace
+
+from rich.console import Console
+
+from crowdpipe.demo.figures import (
+    Answer,
+    DemoFigures,
+    DeviceFigures,
+    ModelFigures,
+    PhaseFigures,
+    device_figures,
+)
+from crowdpipe.demo.observation import Load, Observation
+from crowdpipe.demo.reference import Reference
+from crowdpipe.demo.tables import answer_table, conclusions, device_table, run_table
+
+
+def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) -> PhaseFigures:
+    return PhaseFigures(
+        name, "r", latency_s, 0.2, results / latency_s, results, diff, identical=diff == 0
+    )
+
+
+def device(name: str, rise: int) -> DeviceFigures:
+    load = Load(0, 3, 3, False, 0.5, 17 << 20, 0.2)
+    return DeviceFigures(
+        name, ((0, 3),), 24 << 20, (load,), 180, (54 << 20) + rise, 54 << 20, rise,
+        60 << 10, 6 << 20, 7 << 20, 17 << 20, 0.5, 0.2, 1.5, 3.0, 0, 0, 0,
+    )  # fmt: skip
+
+
+FIGURES = DemoFigures(
+    items=60,
+    results=60,
+    exact=False,
+    broker="Mosquitto",
+    model=ModelFigures("minilm", "ab" * 32, 90 << 20, 13),
+    max_rel_diff=3e-7,
+    cold=phase("cold", 4.0),
+    streaming=phase("streaming", 1.0),
+    barrier=phase("barrier", 1.6),
+    single_process=Reference(0.3, 0.4, 180 << 20, "1.32.0"),
+    devices=(device("phone-1", 40 << 20), device("phone-2", 20 << 20)),
+    answers=(Answer("It rains.", "It pours.", 0.81, True), Answer("Buy.", "Sell.", 0.5, False)),
+    timeline="/tmp/timeline.html",
+    elapsed_s=20.0,
+)
+
+
+def shown(*things: object) -> str:
+    console = Console(file=io.StringIO(), width=150)
+    for thing in things:
+        console.print(thing)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_whole_demonstration_within_the_tolerance_succeeds() -> None:
+    assert FIGURES.failures() == []
+
+
+def test_a_missing_result_is_a_failure_that_names_the_phase() -> None:
+    failed = replace(FIGURES, barrier=phase("barrier", 1.6, results=58))
+    assert failed.failures() == ["barrier: 2 of 60 results are missing"]
+
+
+def test_a_difference_above_the_tolerance_is_a_failure() -> None:
+    failed = replace(FIGURES, streaming=phase("streaming", 1.0, diff=2e-5))
+    assert "streaming: results differ" in failed.failures()[0]
+    not_a_number = replace(FIGURES, streaming=phase("streaming", 1.0, diff=float("nan")))
+    assert not_a_number.failures()
+
+
+def test_exact_demands_every_bit() -> None:
+    assert len(replace(FIGURES, exact=True).failures()) == 3
+    same = {name: phase(name, 1.0, diff=0.0) for name in ("cold", "streaming", "barrier")}
+    assert replace(FIGURES, exact=True, **same).failures() == []
+
+
+def test_the_json_has_the_promised_keys() -> None:
+    plain = json.loads(json.dumps(FIGURES.plain()))
+    assert {"items", "results", "devices", "max_rel_diff", "exact", "broker", "timeline"} <= set(
+        plain
+    )
+    for mode in ("cold", "streaming", "barrier", "single_process"):
+        assert plain[mode]["latency_s"] > 0
+    assert plain["devices"][0]["rss_rise_nbytes"] == 40 << 20
+    assert plain["succeeded"] is True
+
+
+def test_a_device_that_was_never_heard_of_still_has_a_row() -> None:
+    (figures,) = device_figures(["phone-9"])(Observation())
+    assert figures.tasks == 0
+    assert "phone-9" in shown(device_table([figures]))
+
+
+def test_the_tables_show_what_a_person_asks_for() -> None:
+    text = shown(device_table(FIGURES.devices), run_table(FIGURES))
+    for wanted in ("phone-1", "0–3", "40.0", "streaming", "60/60", "3.0e-07", "whole model"):
+        assert wanted in text
+
+
+def test_the_tables_fit_into_a_terminal_of_80_columns() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(device_table(FIGURES.devices), run_table(FIGURES))
+    assert isinstance(console.file, io.StringIO)
+    assert "…" not in console.file.getvalue()
+
+
+def test_answers_can_be_judged_by_a_person() -> None:
+    assert "It pours." in shown(answer_table(FIGURES))
+    assert answer_table(replace(FIGURES, answers=())) is None
+
+
+def test_the_conclusions_follow_from_the_figures() -> None:
+    told = " ".join(conclusions(FIGURES))
+    assert "38% less time" in told
+    assert "no device rose more than 40.0 MiB" in told
+    assert "1 of 2 answers" in told
+    slower = replace(FIGURES, streaming=phase("streaming", 2.0))
+    assert "less time" not in " ".join(conclusions(slower))
