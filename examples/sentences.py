@@ -62,7 +62,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "Put part of your salary into a savings account.",
         "The price of food has doubled in two years.",
         "Groceries cost twice as much as they used to.",
-        "Shares in the company fell by six per cent.",
+        "The bank pays little interest on savings.",
     ),
     "health": (
         "She has had a fever and a sore throat since Monday.",

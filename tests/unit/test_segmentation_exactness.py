@@ -54,7 +54,7 @@ def test_every_cut_of_a_known_model_changes_no_bit(name: str, tmp_path: Path) ->
     check_every_cut(path, tmp_path / "blobs", feeds())
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(model=random_models(), rows=st.sampled_from([0, 1, 4]))
 def test_every_cut_of_a_random_model_changes_no_bit(model: onnx.ModelProto, rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,58 @@
+"""The skeleton of a model is the model, but for large raw tensors, which it points to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from orchestrator.segmentation.skeleton import read_skeleton
+from orchestrator.segmentation.source import open_model
+from orchestrator.segmentation.tensors import embed, is_external
+from orchestrator.segmentation.walk import all_tensors
+from tests.support.models import MODELS, mlp, save
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_skeleton_with_its_tensors_put_back_is_the_model(name: str, tmp_path: Path) -> None:
+    model = MODELS[name][0]()
+    source = open_model(save(model, tmp_path / "model.onnx"))
+    outside = [tensor for tensor in all_tensors(source.model) if is_external(tensor)]
+    assert outside
+    assert source.model.ByteSize() < model.ByteSize()
+    for tensor in outside:
+        embed(tensor, source.raw(tensor))
+    assert source.model == model
+
+
+def test_a_model_of_several_pieces_is_read_as_protobuf_merges_it(tmp_path: Path) -> None:
+    whole = mlp()
+    first, second = onnx.ModelProto(), onnx.ModelProto()
+    first.CopyFrom(whole)
+    del first.graph.initializer[2:]
+    second.graph.initializer.extend(whole.graph.initializer[2:])
+    data = first.SerializeToString() + second.SerializeToString()
+    (tmp_path / "model.onnx").write_bytes(data)
+    assert len(open_model(tmp_path / "model.onnx").model.graph.initializer) == 6
+
+
+def test_a_graph_that_nests_too_deeply_is_refused() -> None:
+    from wire.errors import InvalidModel
+
+    message = bytes(2000)
+    for _ in range(70):
+        attribute = _field(6, message)
+        node = _field(5, attribute)
+        message = _field(1, node)
+    with pytest.raises(InvalidModel, match="nests"):
+        read_skeleton(memoryview(_field(7, message)), "model.onnx")
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    size, length = len(payload), bytearray()
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    length.append(size)
+    return bytes([number << 3 | 2]) + bytes(length) + payload
