@@ -3,7 +3,8 @@
 At the bound, the oldest event that only informs (started, received, fetch begun, loaded, pong)
 is dropped and counted, and the batch after the gap says how many numbers are missing for good;
 what is done, failed or dropped, and the newest inventory, never go. An inventory supersedes the
-one before it, and one is due when `lossy`: what it lists makes up for what was dropped. `full` says that nothing is left that may go: then no task is started.
+one before it, and a new one is due when the log is `lossy`: what it lists makes up for what was
+dropped. `full` says that nothing is left that may go: then no task is started.
 """
 
 from __future__ import annotations
