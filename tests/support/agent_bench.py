@@ -118,14 +118,18 @@ class Bench:
         self.told: list[told.Instruction] = []
         self.last: list[told.Instruction] = []
         self.events: list[DeviceEvent] = []
+        self.fetching: list[BlobRef] = []
         self.revision = 0
         self.connections = 0
         self._seen = 0
         self.do(happened.Started("boot1", cached or {}))
 
     def do(self, event: happened.Event) -> list[told.Instruction]:
+        if isinstance(event, (happened.BlobFetched, happened.FetchFailed)):
+            self.fetching = [ref for ref in self.fetching if ref.digest != event.digest]
         self.last = self.machine.handle(event, self.now)
         self.told += self.last
+        self.fetching += [fetch.blob for fetch in self.all_last(told.FetchBlob)]
         for batch in self.all_last(told.PublishEvents):
             for seq, entry in enumerate(batch.batch.events, batch.batch.first_seq):
                 if seq > self._seen:
@@ -200,11 +204,9 @@ class Bench:
     def fetch_all(self) -> list[BlobRef]:
         """Answer every fetch that is or becomes due; gives them in order."""
         answered: list[BlobRef] = []
-        while waiting := [
-            fetch.blob for fetch in self.all_told(told.FetchBlob) if fetch.blob not in answered
-        ]:
-            answered.append(waiting[0])
-            self.fetched(waiting[0])
+        while self.fetching:
+            answered.append(self.fetching[0])
+            self.fetched(self.fetching[0])
         return answered
 
     def ready(
