@@ -44,11 +44,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A device for a partition. `reason` is a sentence that says why."""
+    """A device for a partition. `expected_s` until its first output, `ready_s` of that until it is
+    loaded. `reason` is a sentence that says why."""
 
     device: str
     tier: int
     expected_s: float
+    ready_s: float
     reason: str
     streamed: bool
     missing_nbytes: int
@@ -99,7 +101,8 @@ def computing(candidate: Candidate, tier: int) -> tuple[float, str | None]:
     return candidate.compute_s, f"{how}computes in about {candidate.compute_s:.2f} s"
 
 
-TERMS: tuple[Term, ...] = (fetching, evicting, loading, queueing, receiving, computing)
+READYING: tuple[Term, ...] = (fetching, evicting, loading)
+TERMS: tuple[Term, ...] = (*READYING, queueing, receiving, computing)
 """Seconds until the first output, in the order in which they pass."""
 
 
@@ -150,6 +153,7 @@ def judge(candidate: Candidate, cached_share: float = 0.5) -> Choice:
         candidate.device,
         tier,
         seconds,
+        sum(term(candidate, tier)[0] for term in READYING),
         f"{_affinity(candidate, tier)}; {', '.join(said)}",
         candidate.streamed,
         0 if tier == 1 else candidate.missing_nbytes,

@@ -95,7 +95,7 @@ def test_a_policy_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
 
 def choice(device: str, expected_s: float = 1.0) -> Choice:
-    return Choice(device, 3, expected_s, "because", False, 0, 0.1)
+    return Choice(device, 3, expected_s, 0.5, "because", False, 0, 0.1)
 
 
 def devices(chosen: list[Choice | None]) -> list[str | None]:

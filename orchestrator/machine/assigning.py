@@ -1,0 +1,269 @@
+"""Gives partitions to devices: who could serve a placement, who does, and when it is due.
+
+The policy itself is `placement`, the moment `deferral`; here are the facts they are asked with,
+and what follows from their answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from orchestrator.machine.deferral import Outlook, waits
+from orchestrator.machine.devices import Device
+from orchestrator.machine.partitioning import Offer, fits
+from orchestrator.machine.placement import Candidate, rank, spread
+from orchestrator.machine.plans import Placement, Plan
+from orchestrator.machine.recovery import resend_all
+from orchestrator.machine.state import State
+
+HAS_ALL = ("cached", "loading", "resident", "evicting")
+NEVER = float("inf")
+SOON_S = 1e-6  # floating point: what is due in less is due
+
+
+def offer_of(state: State, device: Device) -> Offer | None:
+    able = device.capabilities
+    if able is None:
+        return None
+    return Offer(
+        budget_nbytes=device.budget_nbytes,
+        hold_nbytes=able.hold_nbytes,
+        disk_nbytes=able.disk_budget_nbytes,
+        max_opset=able.max_opset,
+        cost_per_s=state.estimates.cost_per_s(device.name, device.telemetry),
+        link_nbytes_per_s=state.estimates.link_nbytes_per_s(device.name, device.telemetry),
+        device=device.name,
+    )
+
+
+def offers(state: State, *, hopeful: bool = False) -> list[Offer]:
+    """What the usable devices bring; `hopeful` counts those that have yet to prove life."""
+    states = ("alive", "unproven") if hopeful else ("alive",)
+    listed = [
+        offer_of(state, device)
+        for device in state.devices
+        if state.usable(device) or (hopeful and device.life.state in states)
+    ]
+    return sorted((each for each in listed if each is not None), key=lambda each: each.device)
+
+
+def candidates(
+    state: State, plan: Plan, placement: Placement, without: Collection[str] = ()
+) -> list[Candidate]:
+    """Devices that may have the placement now. One that would have to stream it is asked only if
+    the plan says so, or if nobody can hold it whole."""
+    able = [
+        device
+        for device in state.devices
+        if state.usable(device)
+        and device.name not in without
+        and not _refused(state, device, placement)
+    ]
+    whole = [d for d in able if _fits(state, plan, placement, d, streamed=False)]
+    chosen = [(device, False) for device in whole]
+    if placement.streamed or not whole:
+        streaming = [d for d in able if _fits(state, plan, placement, d, streamed=True)]
+        chosen += [(device, True) for device in streaming if device not in whole]
+    return [_candidate(state, plan, placement, device, streamed) for device, streamed in chosen]
+
+
+def _refused(state: State, device: Device, placement: Placement) -> bool:
+    refusal = device.refused.get(placement.partition)
+    return refusal is not None and refusal.until > state.now
+
+
+def _fits(
+    state: State, plan: Plan, placement: Placement, device: Device, *, streamed: bool
+) -> bool:
+    offer = offer_of(state, device)
+    part = placement.partition
+    return offer is not None and fits(
+        plan.manifest, part.first, part.last, offer, streamed=streamed
+    )
+
+
+def missing_nbytes(device: Device, placement: Placement) -> int:
+    if device.status_of(placement.partition) in HAS_ALL:
+        return 0
+    blobs = {blob.digest: blob.nbytes for segment in placement.segments for blob in segment.blobs}
+    return sum(nbytes for digest, nbytes in blobs.items() if digest not in device.cached)
+
+
+def _candidate(
+    state: State, plan: Plan, placement: Placement, device: Device, streamed: bool
+) -> Candidate:
+    name, readings, part = device.name, device.telemetry, placement.partition
+    missing = missing_nbytes(device, placement)
+    estimates = state.estimates
+    return Candidate(
+        device=name,
+        resident=device.status_of(part) == "resident",
+        missing_nbytes=missing,
+        total_nbytes=placement.total_nbytes,
+        occupied_by=occupant(state, device, placement),
+        queue_depth=readings.queue_depth if readings is not None else 0,
+        fetch_s=estimates.fetch_s(name, readings, missing),
+        load_s=estimates.load_s(name, readings, placement.total_nbytes, len(placement.segments)),
+        compute_s=estimates.compute_s(name, readings, part, placement.segments),
+        transfer_s=estimates.transfer_s(
+            name, readings, plan.manifest.cuts[part.first].bound_nbytes
+        ),
+        streamed=streamed,
+        battery_percent=readings.battery_percent if readings is not None else None,
+        charging=readings.battery_charging if readings is not None else None,
+        temperature_c=readings.temperature_c if readings is not None else None,
+    )
+
+
+def occupant(state: State, device: Device, placement: Placement) -> str | None:
+    """What else is in its memory, or assigned to it, as people call it."""
+    for part, entry in device.residency.items():
+        if part != placement.partition and entry.status in ("loading", "resident"):
+            return f"{entry.model_name}[{part.first}-{part.last}]"
+    for plan in state.plans.values():
+        for other in plan.placements:
+            if other.partition != placement.partition and other.device == device.name:
+                part = other.partition
+                return f"{plan.manifest.name}[{part.first}-{part.last}]"
+    return None
+
+
+def choose(state: State, plan: Plan) -> None:
+    """A preliminary device for each placement that has none yet, by what is known now."""
+    fixed = {
+        index: placement.device
+        for index, placement in enumerate(plan.placements)
+        if placement.device is not None
+    }
+    ranked = [
+        []
+        if index in fixed
+        else rank(
+            candidates(state, plan, placement),
+            plan.want.policy,
+            state.options.cached_share,
+        )
+        for index, placement in enumerate(plan.placements)
+    ]
+    for placement, choice in zip(plan.placements, spread(ranked, fixed), strict=True):
+        if placement.device is None:
+            placement.choice = choice
+
+
+def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
+    """Give it to the best device of this moment; False if there is none."""
+    choose(state, plan)
+    if placement.choice is None:
+        return False
+    _give(state, placement, placement.choice.device, why)
+    _make_room(state, plan, placement.choice.device)
+    for item in list(plan.flying.values()):
+        resend_all(state, plan, item)
+    return True
+
+
+def _give(state: State, placement: Placement, device: str, why: str) -> None:
+    placement.device = device
+    placement.assigned_at = state.now
+    placement.stamps.pop(device, None)
+    placement.life.move("assigned", state.now, f"{device}: {why}")
+    known = state.devices.get(device)
+    if known is not None and known.status_of(placement.partition) == "resident":
+        placement.life.move("resident", state.now, "it already was")
+    state.assignments_dirty = True
+
+
+def _make_room(state: State, plan: Plan, device: str) -> None:
+    """Plans without work give way: their partitions stay cached on the device's disk."""
+    for other in state.plans.values():
+        if other is not plan and not other.flying:
+            for placement in other.placements:
+                if placement.device == device:
+                    take(state, placement, "its device serves another model")
+
+
+def take(state: State, placement: Placement, why: str) -> None:
+    """Back to planned; the device is told with the next assignment to evict it."""
+    if placement.life.state != "planned":
+        placement.life.move("planned", state.now, why)
+    if placement.device is not None and placement.device not in placement.standins:
+        placement.stamps.pop(placement.device, None)
+    placement.device, placement.choice = None, None
+    state.assignments_dirty = True
+
+
+def assign_due(state: State) -> float:
+    """Assign what is due in all plans with work; when the next one is."""
+    wake = NEVER
+    for plan in state.plans.values():
+        plan.due_at = NEVER
+        if plan.flying and any(placement.device is None for placement in plan.placements):
+            _assign_plan(state, plan)
+        wake = min(wake, plan.due_at)
+    return wake
+
+
+def _assign_plan(state: State, plan: Plan) -> None:
+    choose(state, plan)
+    outlooks = [outlook(state, plan, placement) for placement in plan.placements]
+    options = state.options
+    due = waits(outlooks, options.margin_s, options.margin_share)
+    for placement, wait_s in zip(plan.placements, due, strict=True):
+        if wait_s is None or placement.choice is None:
+            continue
+        if wait_s <= SOON_S or placement.choice.tier == 1:
+            assign(state, plan, placement, "its input is expected when it will be loaded")
+        else:
+            plan.due_at = min(plan.due_at, state.now + wait_s)
+
+
+def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
+    first = placement.partition.first
+    starts = [
+        state.now - item.started[first] for item in plan.flying.values() if first in item.started
+    ]
+    device = state.devices.get(placement.likely)
+    transfer_s = 0.0
+    if device is not None:
+        transfer_s = state.estimates.transfer_s(
+            device.name, device.telemetry, plan.manifest.cuts[first].bound_nbytes
+        )
+    return Outlook(
+        assigned=placement.device is not None,
+        ready_s=ready_s(state, placement),
+        compute_s=compute_s(state, placement) * _together(state, plan),
+        transfer_s=transfer_s,
+        arrived=any(first in item.inputs or first in item.outputs for item in plan.flying.values()),
+        started_s=max(starts, default=None),
+    )
+
+
+def _together(state: State, plan: Plan) -> int:
+    """Tasks that a stage does before the next can start: a barrier run's whole wave."""
+    item = next(iter(plan.flying.values()))
+    run = state.runs.get(item.run)
+    return max(1, len(run.wave)) if run is not None and run.options.barrier else 1
+
+
+def compute_s(state: State, placement: Placement) -> float:
+    device = state.devices.get(placement.likely)
+    readings = device.telemetry if device is not None else None
+    return state.estimates.compute_s(
+        placement.likely or "", readings, placement.partition, placement.segments
+    )
+
+
+def ready_s(state: State, placement: Placement) -> float:
+    """What fetch and load still take."""
+    device = state.devices.get(placement.likely)
+    if device is None or placement.life.state == "resident":
+        return 0.0
+    if placement.device is None:
+        return placement.choice.ready_s if placement.choice is not None else 0.0
+    missing = missing_nbytes(device, placement)
+    entry = device.residency.get(placement.partition)
+    if entry is not None and entry.status == "fetching":
+        missing = max(0, entry.total_nbytes - entry.fetched_nbytes)
+    name, readings = device.name, device.telemetry
+    load_s = state.estimates.load_s(name, readings, placement.total_nbytes, len(placement.segments))
+    return state.estimates.fetch_s(name, readings, missing) + load_s

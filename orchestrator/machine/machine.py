@@ -1,0 +1,150 @@
+"""The orchestrator's machine: takes one event, says what to do, and when to wake it.
+
+Dispatch only: each kind of event goes to the module that knows it, and after each the same steps
+look at what follows from it, in one fixed order. Nothing here reads a clock or does I/O; two
+machines that are told the same say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from orchestrator.machine import (
+    admission,
+    assigning,
+    assignments,
+    barrier,
+    credits,
+    journal,
+    liveness,
+    models,
+    planning,
+    progress,
+    recovery,
+    reports,
+    requests,
+    results,
+    sessions,
+)
+from orchestrator.machine.events import (
+    AssignmentSeen,
+    Connected,
+    DeviceStateSeen,
+    Disconnected,
+    Event,
+    EventsArrived,
+    ForgetAsked,
+    FrameLost,
+    GenerationRaised,
+    InputArrived,
+    InputStored,
+    JournalFailed,
+    ModelAdded,
+    ModelRemoved,
+    OutcomeStored,
+    RequestArrived,
+    ResidencySeen,
+    ResultArrived,
+    RunStored,
+    Started,
+    TelemetrySeen,
+    Ticked,
+)
+from orchestrator.machine.instructions import Instruction, PublishCommands
+from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.state import State
+
+SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
+STEPS: tuple[Callable[[State], float], ...] = (
+    liveness.check,
+    models.check,
+    planning.ensure,
+    admission.step,
+    assigning.assign_due,
+    recovery.check,
+    barrier.step,
+    credits.say_due,
+    progress.step,
+)
+"""What follows from any event, in this order; each says when it wants to look again."""
+AGAIN_LIMIT = 4  # a step may give an earlier one something to do; more often is never needed
+
+
+class OrchestratorMachine:
+    def __init__(self, options: OrchestratorOptions | None = None) -> None:
+        self.state = State(options or OrchestratorOptions())
+        self._wake_at: float | None = None
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
+        state = self.state
+        if self._wake_at is not None and now > self._wake_at + SLEPT_S:
+            state.now = now
+            liveness.heard_again(state)
+        state.now = max(now, state.now)
+        HANDLERS[type(event)](state, event)
+        wake = self._advance()
+        out, state.out = state.out, []
+        inputs, state.inputs = state.inputs, []
+        self._wake_at = wake if wake < float("inf") else None
+        return [*out, *self._commands(), *inputs]
+
+    def wake_at(self) -> float | None:
+        """When `Ticked` is due; None if nothing waits for the time."""
+        return self._wake_at
+
+    def _advance(self) -> float:
+        wake = float("inf")
+        for _ in range(AGAIN_LIMIT):
+            wake = min(step(self.state) for step in STEPS)
+            if wake > self.state.now:
+                break
+        assignments.publish_changed(self.state)
+        if self.state.connection is None:
+            return wake
+        return min(wake, self.state.outbox.wake_at_after(self.state.now))
+
+    def _commands(self) -> list[Instruction]:
+        state = self.state
+        if state.connection is None:
+            return []
+        lines = state.outbox.flush(state.now, state.generation)
+        return [PublishCommands(device, batch) for device, batch in lines]
+
+
+def _state_seen(state: State, event: DeviceStateSeen) -> None:
+    liveness.state_seen(state, event)
+
+
+def _ticked(state: State, event: Ticked) -> None:
+    """The steps that follow every event are all there is to do."""
+
+
+def _requested(state: State, event: RequestArrived) -> None:
+    requests.request_arrived(state, event.party, event.request)
+
+
+HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
+    Started: journal.started,
+    GenerationRaised: sessions.generation_raised,
+    Connected: sessions.connected,
+    Disconnected: sessions.disconnected,
+    ModelAdded: models.added,
+    ModelRemoved: models.removed,
+    DeviceStateSeen: _state_seen,
+    TelemetrySeen: reports.telemetry_seen,
+    ResidencySeen: reports.residency_seen,
+    AssignmentSeen: reports.assignment_seen,
+    EventsArrived: reports.events_arrived,
+    RequestArrived: _requested,
+    InputArrived: requests.input_arrived,
+    ResultArrived: results.arrived,
+    FrameLost: results.frame_lost,
+    RunStored: journal.run_stored,
+    InputStored: journal.input_stored,
+    OutcomeStored: journal.outcome_stored,
+    JournalFailed: journal.failed,
+    ForgetAsked: sessions.forget_asked,
+    Ticked: _ticked,
+}

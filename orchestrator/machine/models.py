@@ -1,0 +1,84 @@
+"""Models that can be served: they come from the store, and go with their runs."""
+
+from __future__ import annotations
+
+from orchestrator.machine import credits, outcomes
+from orchestrator.machine.events import ModelAdded, ModelRemoved
+from orchestrator.machine.instructions import ClearModel, PublishModel
+from orchestrator.machine.runs import Run
+from orchestrator.machine.state import State
+from wire.errors import UnknownModel
+from wire.manifest import Manifest
+from wire.messages.model import summary_of
+from wire.messages.requests import Rejected
+
+GRACE_S = 10.0  # after a start, until every model in the store has been told
+
+
+def added(state: State, event: ModelAdded) -> None:
+    manifest = event.manifest
+    state.models[manifest.name] = manifest
+    state.manifests[manifest.digest] = manifest
+    for run in state.runs.values():
+        if run.model == manifest.digest:
+            run.end_cut = len(manifest.segments)
+            _weigh_inputs(state, run)
+    if state.connection is not None:
+        state.emit(PublishModel(summary_of(manifest)))
+
+
+def _weigh_inputs(state: State, run: Run) -> None:
+    """Inputs from the journal, whose sizes it does not tell, count as large as they may be."""
+    for item in run.items.values():
+        if item.has_input and not item.nbytes:
+            item.nbytes = credits.bound_nbytes(state, run)
+            run.spooled_nbytes += item.nbytes
+
+
+def removed(state: State, event: ModelRemoved) -> None:
+    """Its runs end with an error, its partitions are evicted."""
+    manifest = state.models.pop(event.name, None)
+    if state.connection is not None:
+        state.emit(ClearModel(event.name))
+    if manifest is None:
+        return
+    for run in list(state.runs.values()):
+        if run.model == manifest.digest:
+            _fail_run(state, run, f"model '{event.name}' was removed")
+    still = any(other.digest == manifest.digest for other in state.models.values())
+    if not still:
+        state.manifests.pop(manifest.digest, None)
+        for key in [key for key in state.plans if key[0] == manifest.digest]:
+            del state.plans[key]
+            state.assignments_dirty = True
+
+
+def check(state: State) -> float:
+    """Runs of before whose model did not come back with us; when to look again."""
+    wake = float("inf")
+    for run in list(state.runs.values()):
+        if run.open and run.model not in state.manifests and run.items:
+            until = run.life.since + GRACE_S
+            if state.now >= until:
+                _fail_run(state, run, f"model '{run.model_name}' is not in the store any more")
+            else:
+                wake = min(wake, until)
+    return wake
+
+
+def _fail_run(state: State, run: Run, reason: str) -> None:
+    for item in list(run.items.values()):
+        if item.state in ("stored", "storing", "admitted"):
+            outcomes.fail(state, item, UnknownModel.kind, reason)
+    if run.open:
+        run.life.move("failed", state.now, reason)
+        run.fault, run.progress_dirty = (UnknownModel.kind, reason), True
+        state.respond(run.party, Rejected(run.run, UnknownModel.kind, reason))
+
+
+def model_named(state: State, name: str) -> Manifest:
+    """By its name; `UnknownModel` with the names there are."""
+    if name in state.models:
+        return state.models[name]
+    listed = ", ".join(sorted(state.models)) or "none yet: add one with `crowdpipe model add`"
+    raise UnknownModel(f"there is no model '{name}'; there is {listed}")

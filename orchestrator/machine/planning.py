@@ -1,0 +1,273 @@
+"""Makes plans, keeps them while they are good, and replaces them between items.
+
+A plan stays as long as its devices live and fit, so that the next run finds it resident. It is
+judged anew only when the set of usable devices or what is asked for changed, and replaced when
+the new one's slowest stage is `replan_gain` faster, or the old cannot be placed any more. With
+items in flight nothing is admitted until the last has ended, and then it is replaced; only when a
+range has no device left are the ranges changed under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from orchestrator.machine.assigning import NEVER, choose, offers, take
+from orchestrator.machine.outcomes import drop_standins, fail_plan
+from orchestrator.machine.partitioning import Offer, Range, bottleneck_s, partition
+from orchestrator.machine.plans import Plan, PlanKey, Want, placement_of
+from orchestrator.machine.runs import Run
+from orchestrator.machine.state import State
+from wire.errors import CrowdpipeError, FleetTooSmall, NoDevice
+from wire.manifest import Manifest
+from wire.messages.residency import Failure
+
+STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
+
+
+def ensure(state: State) -> float:
+    """A plan for every model that has work; when to look again."""
+    if state.connection is None:
+        return NEVER
+    if state.now < state.settle_until:
+        return state.settle_until
+    wake = NEVER
+    for key, leader in _leaders(state).items():
+        plan = state.plans.get(key)
+        if plan is None and key[0] in state.manifests:
+            plan = Plan(key, state.manifests[key[0]], leader.want)
+            state.plans[key] = plan
+        if plan is not None:
+            wake = min(wake, _ensure(state, plan, leader))
+    return wake
+
+
+def _leaders(state: State) -> dict[PlanKey, Run]:
+    """For each plan that is needed the oldest run with work; its wish counts."""
+    leaders: dict[PlanKey, Run] = {}
+    for run in state.runs.values():
+        if run.open and run.items:
+            leaders.setdefault(run.plan_key, run)
+    return leaders
+
+
+def _ensure(state: State, plan: Plan, leader: Run) -> float:
+    if plan.broken is not None and state.now < plan.broken_until:
+        fail_plan(state, plan, plan.broken.kind, plan.broken.reason)
+        return NEVER
+    fleet = offers(state)
+    wake = _unsettled_until(state)
+    if wake <= state.now:
+        wake = _judge(state, plan, leader, fleet)
+    if not plan.placements or any(placement.likely is None for placement in plan.placements):
+        return min(wake, _starve(state, plan))
+    plan.starved_since, plan.starved_of = None, None
+    return wake
+
+
+def _unsettled_until(state: State) -> float:
+    """Devices that were asked for a sign of life just now are waited for."""
+    options = state.options
+    waits = {"unproven": options.settle_s, "alive": options.ping_wait_s}
+    asked = [
+        device.pinged_at + waits[device.life.state]
+        for device in state.devices
+        if device.life.state in waits and device.pinged_at is not None and not state.fresh(device)
+    ]
+    return max(asked, default=float("-inf"))
+
+
+def _judge(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> float:
+    """Keep the plan, retire it, or make another; when to judge again."""
+    if not plan.placements:
+        _renew(state, plan, leader, fleet)
+        return NEVER
+    names = frozenset(offer.device for offer in fleet)
+    if names != plan.fleet:
+        plan.fleet, plan.fleet_since, plan.judged = names, state.now, False
+        _refresh(state, plan)
+    wake = _compare(state, plan, leader, fleet)
+    renew = plan.retiring or _unplaceable(plan) or plan.want != leader.want
+    if renew and not plan.flying:
+        _renew(state, plan, leader, fleet)
+    return wake
+
+
+def _compare(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> float:
+    """Once per change of the fleet: whether another plan would be so much better."""
+    stable_at = plan.fleet_since + STABLE_S if plan.flying else state.now
+    if not compatible(plan, leader):
+        plan.retiring = True
+    elif not plan.judged and state.now < stable_at:
+        return stable_at
+    elif not plan.judged:
+        plan.judged = True
+        plan.retiring = _worth_replacing(state, plan, fleet)
+    return NEVER
+
+
+def _refresh(state: State, plan: Plan) -> None:
+    """Preliminary choices among the devices there are now."""
+    choose(state, plan)
+    if plan.flying and _unplaceable(plan):
+        repartition(state, plan)
+
+
+def _unplaceable(plan: Plan) -> bool:
+    return any(placement.likely is None for placement in plan.placements)
+
+
+def compatible(plan: Plan, run: Run) -> bool:
+    """Whether the plan is what the run asked for."""
+    asked = run.options.partitions
+    return asked is None or asked == len(plan.placements)
+
+
+def _worth_replacing(state: State, plan: Plan, fleet: Sequence[Offer]) -> bool:
+    try:
+        fresh = partition(plan.manifest, fleet, plan.want.partitions)
+    except CrowdpipeError:
+        return False  # what there is may still work; if it cannot be placed, starving tells
+    limit = (1 - state.options.replan_gain) * bottleneck_s(plan.manifest, fleet, ranges_of(plan))
+    return bottleneck_s(plan.manifest, fleet, fresh) < limit
+
+
+def _renew(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> None:
+    """Ranges for what is asked for and there now. Without a way to them, those before stay if
+    they can still be used."""
+    want, names = leader.want, frozenset(offer.device for offer in fleet)
+    usable = bool(plan.placements) and compatible(plan, leader) and not _unplaceable(plan)
+    if usable and not plan.retiring and plan.want.partitions == want.partitions:
+        plan.want = want
+        return
+    try:
+        ranges = best_ranges(state, plan.manifest, plan.key[1], want, fleet)
+    except (NoDevice, FleetTooSmall) as error:
+        plan.starved_of = (error.kind, error.reason)
+        ranges = ranges_of(plan) if usable else ()
+    plan.want, plan.retiring = want, False
+    if _spans(ranges) != _spans(ranges_of(plan)):
+        install(state, plan, ranges, names)
+
+
+def best_ranges(
+    state: State, manifest: Manifest, exact: bool, want: Want, fleet: Sequence[Offer]
+) -> tuple[Range, ...]:
+    """The planner's ranges, unless those that the devices already serve are about as good."""
+    fresh = partition(manifest, fleet, want.partitions)
+    served = _served_ranges(state, manifest, exact, fleet)
+    if served is None or (want.partitions is not None and len(served) != want.partitions):
+        return fresh
+    limit = (1 - state.options.replan_gain) * bottleneck_s(manifest, fleet, served)
+    return fresh if bottleneck_s(manifest, fleet, fresh) < limit else served
+
+
+def _served_ranges(
+    state: State, manifest: Manifest, exact: bool, fleet: Sequence[Offer]
+) -> tuple[Range, ...] | None:
+    """Ranges that cover the model, each reported by a device of its own: an earlier
+    orchestrator's plan, or what is left of ours."""
+    held: dict[int, list[tuple[int, str, bool]]] = {}
+    for offer in fleet:
+        device = state.devices.get(offer.device)
+        for part, entry in device.residency.items() if device is not None else ():
+            if (part.model, part.exact) == (manifest.digest, exact) and entry.status != "failed":
+                entries = held.setdefault(part.first, [])
+                entries.append((part.last, offer.device, entry.streamed))
+    return next(_tilings(held, 0, len(manifest.segments), frozenset()), None)
+
+
+def _tilings(
+    held: dict[int, list[tuple[int, str, bool]]], first: int, end: int, used: frozenset[str]
+) -> Iterator[tuple[Range, ...]]:
+    if first == end:
+        yield ()
+        return
+    for last, device, streamed in held.get(first, ()):
+        if device not in used and last < end:
+            for rest in _tilings(held, last + 1, end, used | {device}):
+                yield (Range(first, last, streamed), *rest)
+
+
+def install(state: State, plan: Plan, ranges: Sequence[Range], fleet: frozenset[str]) -> None:
+    """Put these ranges in the place of those before; items in flight go on by recovery."""
+    for placement in plan.placements:
+        take(state, placement, "its plan was replaced")
+    for item in plan.flying.values():
+        drop_standins(state, plan, item)
+        item.detours.clear()
+        item.opened.clear()
+    overhead = state.options.frame_overhead_nbytes
+    plan.placements = [
+        placement_of(plan.manifest, plan.key[1], each, overhead, state.now) for each in ranges
+    ]
+    plan.fleet, plan.fleet_since = fleet, state.now
+    plan.retiring, plan.judged = False, True
+    state.assignments_dirty = True
+    choose(state, plan)
+
+
+def repartition(state: State, plan: Plan) -> bool:
+    """Other ranges under way, because one has no device left; whether that helps."""
+    fleet = offers(state)
+    try:
+        ranges = partition(plan.manifest, fleet, plan.want.partitions)
+    except CrowdpipeError as error:
+        plan.starved_of = (error.kind, error.reason)
+        return False
+    if _spans(ranges) == _spans(ranges_of(plan)):
+        return False
+    install(state, plan, ranges, frozenset(offer.device for offer in fleet))
+    return all(placement.likely is not None for placement in plan.placements)
+
+
+def ranges_of(plan: Plan) -> tuple[Range, ...]:
+    return tuple(
+        Range(each.partition.first, each.partition.last, each.streamed) for each in plan.placements
+    )
+
+
+def _spans(ranges: Sequence[Range]) -> list[tuple[int, int]]:
+    return [(each.first, each.last) for each in ranges]
+
+
+def _starve(state: State, plan: Plan) -> float:
+    """Something waits for a device: give one the time to come, then say that none did."""
+    refusal = _refusal(state, plan)
+    if refusal is not None:
+        break_plan(state, plan, refusal)
+        return NEVER
+    if plan.starved_since is None:
+        plan.starved_since = state.now
+    until = plan.starved_since + state.options.no_device_s
+    if state.now < until:
+        return until
+    kind, reason = plan.starved_of or (NoDevice.kind, _nobody(plan))
+    plan.starved_since, plan.starved_of = None, None
+    waited = f"waited {state.options.no_device_s:.0f} s"
+    fail_plan(state, plan, kind, f"{waited}: {reason}")
+    return NEVER
+
+
+def _refusal(state: State, plan: Plan) -> Failure | None:
+    """What every device that could serve a range failed it with."""
+    there = [device for device in state.devices if state.usable(device)]
+    for placement in plan.placements:
+        if placement.likely is None and there:
+            refusals = [device.refused.get(placement.partition) for device in there]
+            last = refusals[-1]
+            if last is not None and all(each and each.until > state.now for each in refusals):
+                return last.failure
+    return None
+
+
+def break_plan(state: State, plan: Plan, failure: Failure) -> None:
+    """Nobody can serve it: its items end with what the devices said, new ones for a while too."""
+    plan.broken, plan.broken_until = failure, state.now + state.options.refuse_s
+    plan.starved_since, plan.starved_of = None, None
+    fail_plan(state, plan, failure.kind, failure.reason)
+
+
+def _nobody(plan: Plan) -> str:
+    homeless = [each.partition for each in plan.placements if each.likely is None]
+    what = f" for segments {homeless[0].first} to {homeless[0].last}" if homeless else ""
+    return f"no device is there{what}: start an agent with `crowdpipe agent`"

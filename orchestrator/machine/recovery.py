@@ -1,0 +1,212 @@
+"""Who holds what, and what has to be sent again so that an item goes on.
+
+The deepest activation that a reachable device still holds is where an item resumes; with none,
+its input is sent again. A send is idempotent, so a doubtful one is made. Every recovery is
+bounded: fruitless rounds, dropped frames and the time without progress each have a limit, after
+which the item fails and says what it waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.machine.instructions import SendInput
+from orchestrator.machine.items import Item
+from orchestrator.machine.outcomes import fail
+from orchestrator.machine.plans import Placement, Plan
+from orchestrator.machine.state import State
+from wire.ids import ActivationId
+from wire.messages.commands import Send
+from wire.topics import ORCHESTRATOR
+
+NEVER = float("inf")
+DROP_RETRY_S, DROP_RETRY_MOST_S = 0.2, 15.0
+STAGE_TIMES = 20  # so many times its estimate may a stage take before we ask
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The activation at `cut` is to go from `holder` (None: our own spool) to `to`."""
+
+    cut: int
+    holder: str | None
+    to: str
+
+
+def move_for(state: State, plan: Plan, item: Item) -> Move | None:
+    """What would let the item go on; None if it is where it should be, or nobody is chosen."""
+    for cut in reversed(plan.cuts):
+        to = ORCHESTRATOR if cut == plan.end else plan.target(item, cut)
+        if to is not None and to in item.inputs.get(cut, ()) and state.devices.reachable(to):
+            return None
+        holder = _holder(state, item, cut)
+        if holder is not None or cut == 0:
+            known = to == ORCHESTRATOR or state.devices.reachable(to)
+            return Move(cut, holder, to) if to is not None and known else None
+    return None
+
+
+def _holder(state: State, item: Item, cut: int) -> str | None:
+    held = item.outputs.get(cut, {})
+    return next((device for device in held if state.devices.reachable(device)), None)
+
+
+def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> bool:
+    """Send what the item needs, unless it is believed to be under way; whether it was sent."""
+    if item.state != "admitted":
+        return False
+    move = move_for(state, plan, item)
+    if move is None or (not force and item.sent.get(move.cut) == move.to):
+        return False
+    item.sent[move.cut] = move.to
+    item.touched[move.to] = None
+    if move.holder is None:
+        _send_input(state, item, move.to)
+    elif item.parked.pop(move.cut, None) != move.holder or force:
+        # What is parked goes by itself once the route is filled.
+        state.outbox.post(move.holder, Send(item.run, move.cut, (item.index,), move.to))
+    return True
+
+
+def _send_input(state: State, item: Item, to: str) -> None:
+    run = state.runs[item.run]
+    activation = ActivationId(item.run, item.index, 0)
+    state.inputs.append(SendInput(activation, to, item.attempt, run.options))
+    item.attempt += 1
+
+
+def forget_device(state: State, device: str) -> None:
+    """All frames it held are out of reach; go on from elsewhere where that can be."""
+    for plan, item in state.flying():
+        if item.forget_holder(device):
+            item.opened = {cut: who for cut, who in item.opened.items() if who != device}
+            for first in [first for first, who in item.detours.items() if who == device]:
+                drop_detour(plan, item, first)
+            resend_all(state, plan, item)
+
+
+def drop_detour(plan: Plan, item: Item, first: int) -> None:
+    device = item.detours.pop(first)
+    placement = plan.stage_of(first)
+    if placement is not None and device in placement.standins:
+        placement.standins[device].pop(item.key, None)
+
+
+def frame_dropped(
+    state: State, plan: Plan, item: Item, cut: int, device: str, kind: str, reason: str
+) -> None:
+    """A frame was given up at `device`: send it again after a while that doubles each time."""
+    item.forget_holder(device, cut)
+    item.sent.pop(cut, None)
+    item.drops += 1
+    if item.drops > state.options.drops:
+        fail(state, item, kind, f"{device} gave its frame up {item.drops} times: {reason}")
+        return
+    delay_s = min(DROP_RETRY_MOST_S, DROP_RETRY_S * 2 ** (item.drops - 1))
+    item.retry_at = state.now + delay_s
+
+
+def check(state: State) -> float:
+    """Look after every item that is due; when the next one is."""
+    wake = NEVER
+    for plan, item in state.flying():
+        if item.retry_at <= state.now:
+            item.retry_at = NEVER
+            resend_all(state, plan, item, force=True)
+        if item.check_at <= state.now:
+            _check_item(state, plan, item)
+        wake = min(wake, item.retry_at, item.check_at)
+    return wake
+
+
+def watch(state: State, plan: Plan, item: Item) -> None:
+    """(Re)start the item's stall timer, after its admission and after each progress."""
+    item.check_at = state.now + stall_s(state, plan)
+
+
+def stall_s(state: State, plan: Plan) -> float:
+    slowest = max((_stage_s(state, placement) for placement in plan.placements), default=0.0)
+    return max(state.options.stall_s, STAGE_TIMES * slowest)
+
+
+def _stage_s(state: State, placement: Placement) -> float:
+    device = state.devices.get(placement.likely)
+    readings = device.telemetry if device is not None else None
+    return state.estimates.compute_s(
+        placement.likely or "", readings, placement.partition, placement.segments
+    )
+
+
+def _check_item(state: State, plan: Plan, item: Item) -> None:
+    silent_s = state.now - _last_sign(state, plan, item)
+    limit_s = stall_s(state, plan)
+    if silent_s < limit_s:
+        item.check_at = state.now + limit_s - silent_s
+        return
+    item.check_at = state.now + limit_s
+    if silent_s >= state.options.item_limit_s:
+        fail(state, item, "timed_out", f"{waits_for(plan, item)} for {silent_s:.0f} s")
+        return
+    if _is_loading(plan, item):
+        return
+    item.rounds += 1
+    if item.rounds > state.options.rounds:
+        tried = f"asking again {state.options.rounds} times changed nothing"
+        fail(state, item, "timed_out", f"{waits_for(plan, item)}; {tried}")
+        return
+    item.asked = True
+    item.opened.clear()
+    for name in involved(plan, item):
+        device = state.devices.get(name)
+        if device is not None:
+            state.ask_report(device)
+
+
+def _last_sign(state: State, plan: Plan, item: Item) -> float:
+    """When the item, or the device that it queues at, last did anything."""
+    placement = _waits_at(plan, item)
+    device = state.devices.get(plan.target(item, placement.partition.first)) if placement else None
+    return max(item.progress_at, device.progress_at if device is not None else float("-inf"))
+
+
+def _is_loading(plan: Plan, item: Item) -> bool:
+    placement = _waits_at(plan, item)
+    return placement is not None and placement.life.state in ("fetching", "loading")
+
+
+def _waits_at(plan: Plan, item: Item) -> Placement | None:
+    """The stage whose task is the item's next; None once its result is made."""
+    if plan.end in item.outputs:
+        return None
+    for placement in reversed(plan.placements):
+        first = placement.partition.first
+        if first in item.inputs or first in item.outputs:
+            return placement
+    return plan.placements[0] if plan.placements else None
+
+
+def involved(plan: Plan, item: Item) -> list[str]:
+    """Devices that may know something of the item."""
+    placement = _waits_at(plan, item)
+    target = plan.target(item, placement.partition.first) if placement is not None else None
+    names = [*item.holders(), *item.sent.values(), *([target] if target else [])]
+    return [name for name in dict.fromkeys(names) if name != ORCHESTRATOR]
+
+
+def waits_for(plan: Plan, item: Item) -> str:
+    placement = _waits_at(plan, item)
+    if placement is None:
+        return f"item {item.index} waited for its result to arrive"
+    part = placement.partition
+    where = plan.target(item, part.first) or "a device"
+    what = "compute" if part.first in item.inputs else "receive the input of"
+    return f"item {item.index} waited for {where} to {what} segments {part.first} to {part.last}"
+
+
+def reconcile(state: State, device: str) -> None:
+    """The device said what it holds: whoever was asked about may go on."""
+    for plan, item in state.flying():
+        if item.asked and device in involved(plan, item):
+            item.asked = False
+            if not resend_all(state, plan, item, force=True):
+                item.rounds = 0  # it is where it should be, and only slow

@@ -1,0 +1,103 @@
+"""A run: a batch of items submitted together by one client, and how far it has come.
+
+Records only. Items leave `items` when their outcome is on disk; `outcomes` keeps those that the
+client has not acknowledged, `acknowledged` only their numbers.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field
+
+from orchestrator.machine.events import Outcome
+from orchestrator.machine.items import Item
+from orchestrator.machine.plans import PlanKey, Want
+from orchestrator.machine.spans import Spans
+from orchestrator.machine.transitions import Lifecycle
+from wire.messages.requests import RunOptions, RunStatus
+
+STATUS: dict[str, RunStatus] = {
+    "storing": "accepted",
+    "accepted": "accepted",
+    "running": "running",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass(slots=True)
+class Run:
+    """`waiting`: indices that are stored and not admitted, ascending. `wave`: a barrier run's
+    items that are under way together. `granted`: the credit the client was last told.
+    `end_cut`: where the model's results are.
+    `spooled_nbytes`: bytes of its inputs on disk. `active_at`: last word from the client, or
+    last outcome. `fault`: kind and reason why the run as a whole ended early."""
+
+    run: str
+    party: str
+    model_name: str
+    model: str
+    options: RunOptions
+    count: int | None
+    end_cut: int
+    life: Lifecycle
+    begun_at: float
+    active_at: float
+    items: dict[int, Item] = field(default_factory=dict)
+    waiting: list[int] = field(default_factory=list)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    acknowledged: Spans = field(default_factory=Spans)
+    ended: Spans = field(default_factory=Spans)
+    stored: Spans = field(default_factory=Spans)
+    wave: dict[int, None] = field(default_factory=dict)
+    waited_since: float | None = None
+    admitted: int = 0
+    done: int = 0
+    failed: int = 0
+    granted: int = 0
+    spooled_nbytes: int = 0
+    unsaid: int = 0
+    say_at: float = float("inf")
+    progress_at: float = float("-inf")
+    progress_dirty: bool = True
+    ended_at: float | None = None
+    clear_at: float = float("inf")
+    fault: tuple[str, str] | None = None
+
+    @property
+    def reason(self) -> str | None:
+        return self.fault[1] if self.fault is not None else None
+
+    @property
+    def plan_key(self) -> PlanKey:
+        return (self.model, self.options.exact)
+
+    @property
+    def want(self) -> Want:
+        return Want(self.options.partitions, self.options.policy)
+
+    @property
+    def state(self) -> str:
+        return self.life.state
+
+    @property
+    def open(self) -> bool:
+        """Takes inputs and works on them."""
+        return self.state in ("accepted", "running")
+
+    @property
+    def status(self) -> RunStatus:
+        return STATUS[self.state]
+
+    @property
+    def complete(self) -> bool:
+        """Every item has its outcome on disk, and no more can come."""
+        return self.count is not None and not self.items and len(self.ended) >= self.count
+
+    def enqueue(self, item: Item) -> None:
+        insort(self.waiting, item.index)
+
+    def dequeue(self, index: int) -> None:
+        if index in self.waiting:
+            self.waiting.remove(index)

@@ -1,0 +1,116 @@
+"""All that the machine knows, in one place; the modules beside it read and change it.
+
+Nothing here decides. `emit` collects instructions in the order in which they are to be carried
+out: records for the journal and answers first, then assignments, then commands, then inputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from orchestrator.machine.devices import Device, Registry
+from orchestrator.machine.estimates import Estimates
+from orchestrator.machine.instructions import Instruction, Respond, SendInput
+from orchestrator.machine.items import Item
+from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.outbox import Outbox
+from orchestrator.machine.plans import Plan, PlanKey
+from orchestrator.machine.runs import Run
+from wire.manifest import Manifest
+from wire.messages.assignment import Assignment
+from wire.messages.commands import Report
+from wire.messages.requests import Response
+
+GRAVES_LIMIT = 1000  # ids of forgotten runs that are still known to have been
+REPORT_EVERY_S = 2.0
+
+
+class State:
+    """`counts` tells what was dropped or refused, by name. `graves` are forgotten runs' ids."""
+
+    def __init__(self, options: OrchestratorOptions) -> None:
+        self.options = options
+        self.now = 0.0
+        self.boot = ""
+        self.generation = 0
+        self.store_base = ""
+        self.started = False
+        self.connection: str | None = None
+        self.met_broker = False
+        self.raising = 0  # the generation that ours is being raised above
+        self.settle_until = float("-inf")
+        self.heard_at = float("-inf")  # since when nothing kept us from hearing devices
+        self.models: dict[str, Manifest] = {}
+        self.manifests: dict[str, Manifest] = {}
+        self.devices = Registry()
+        self.plans: dict[PlanKey, Plan] = {}
+        self.runs: dict[str, Run] = {}
+        self.turn = 0
+        self.pings = 0
+        self.estimates = Estimates()
+        self.outbox = Outbox(options.coalesce_s)
+        self.counts: Counter[str] = Counter()
+        self.clear_at: dict[str, float] = {}
+        self.graves: dict[str, None] = {}
+        self.published: dict[str, Assignment] = {}
+        self.assignments_dirty = False
+        self.out: list[Instruction] = []
+        self.inputs: list[SendInput] = []
+
+    def emit(self, instruction: Instruction) -> None:
+        self.out.append(instruction)
+
+    def respond(self, party: str, response: Response) -> None:
+        self.emit(Respond(party, response))
+
+    def item(self, run: str, index: int) -> Item | None:
+        known = self.runs.get(run)
+        return known.items.get(index) if known is not None else None
+
+    def plan_of(self, item: Item) -> Plan | None:
+        run = self.runs.get(item.run)
+        return self.plans.get(run.plan_key) if run is not None else None
+
+    def flying(self) -> Iterator[tuple[Plan, Item]]:
+        """Every admitted item with its plan."""
+        for plan in self.plans.values():
+            for item in list(plan.flying.values()):
+                yield plan, item
+
+    def engaged(self) -> set[str]:
+        """Devices that hold tasks or frames, or are about to."""
+        busy: set[str] = set()
+        for plan in self.plans.values():
+            if plan.flying:
+                busy.update(plan.devices())
+        for _, item in self.flying():
+            busy.update(item.holders())
+        return busy
+
+    def wanting(self) -> bool:
+        """Whether any run has work that is not done."""
+        return any(run.items for run in self.runs.values() if run.open)
+
+    def fresh(self, device: Device) -> bool:
+        """Heard of within the lease; an idle device that is not must answer a ping first."""
+        return self.now - max(device.last_life, self.heard_at) <= self.options.lease_s
+
+    def usable(self, device: Device) -> bool:
+        """May be given work now."""
+        return (
+            device.life.state == "alive"
+            and device.capabilities is not None
+            and (self.fresh(device))
+        )
+
+    def ask_report(self, device: Device) -> None:
+        """Have it say what it holds, at most once in a while."""
+        if device.reachable and self.now - device.reported_at >= REPORT_EVERY_S:
+            device.reported_at = self.now
+            self.outbox.post(device.name, Report())
+
+    def bury(self, run: str) -> None:
+        self.graves[run] = None
+        while len(self.graves) > GRAVES_LIMIT:
+            del self.graves[next(iter(self.graves))]

@@ -1,0 +1,594 @@
+"""A made-up world around the orchestrator's machine: agents, a journal, a client, and the time.
+
+Everything happens in one queue ordered by time, so a run is the same each time. The agents do
+what the protocol asks of them in the simplest way: they fetch, load one partition at a time,
+compute, forward, and repeat events until these are acknowledged. No bytes exist.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from orchestrator.machine import events as ev
+from orchestrator.machine import instructions as ins
+from orchestrator.machine.machine import OrchestratorMachine
+from orchestrator.machine.options import OrchestratorOptions
+from tests.support.tiny_manifest import MB
+from wire.elements import Element
+from wire.ids import ActivationId, PartitionId, TaskId
+from wire.manifest import Manifest
+from wire.messages import commands as cmd
+from wire.messages import events as dev
+from wire.messages.assignment import Assignment, PartitionAssignment
+from wire.messages.requests import (
+    Accepted,
+    Finish,
+    ItemFailed,
+    Request,
+    Response,
+    RunOptions,
+    Submit,
+)
+from wire.messages.residency import Failure, PartitionResidency, Residency
+from wire.messages.state import Capabilities, DeviceState
+from wire.messages.telemetry import Telemetry
+from wire.topics import ORCHESTRATOR
+
+CLIENT = "clients/ann/s1"
+HOP_S = 0.005
+
+
+@dataclass
+class FakeAgent:
+    """`compute_s` per segment, `fetch_s` and `load_s` per partition. `fail_task(task)` and
+    `fail_load(partition)` may give a failure; `mute` swallows all it would say."""
+
+    world: World
+    name: str
+    budget: int = 100 * MB
+    hold: int = 100 * MB
+    compute_s: float = 0.02
+    fetch_s: float = 0.2
+    load_s: float = 0.05
+    max_opset: int = 21
+    online: bool = False
+    mute: bool = False
+    boots: int = 0
+    connections: int = 0
+    fail_task: Callable[[TaskId], Failure | None] = lambda task: None
+    fail_load: Callable[[PartitionId], Failure | None] = lambda partition: None
+    drop_frame: Callable[[ActivationId], bool] = lambda activation: False
+    assignment: Assignment | None = None
+    cached: set[str] = field(default_factory=set)
+    status: dict[PartitionId, PartitionResidency] = field(default_factory=dict)
+    resident: PartitionId | None = None
+    busy: bool = False
+    inputs: dict[ActivationId, tuple[bool, int]] = field(default_factory=dict)
+    outputs: set[ActivationId] = field(default_factory=set)
+    barriers: set[str] = field(default_factory=set)
+    parked: set[ActivationId] = field(default_factory=set)
+    opened: set[ActivationId] = field(default_factory=set)
+    running: TaskId | None = None
+    seq: int = 0
+    unacknowledged: list[dev.DeviceEvent] = field(default_factory=list)
+    first_unacknowledged: int = 1
+    history: list[tuple[float, str, str]] = field(default_factory=list)
+
+    @property
+    def boot(self) -> str:
+        return f"{self.name}-b{self.boots}"
+
+    @property
+    def connection(self) -> str:
+        return f"{self.name}-c{self.connections}"
+
+    def state(self, status: str = "online") -> DeviceState:
+        able = Capabilities(self.budget, 1000 * MB, self.hold, 4, "x86_64", "1.30", self.max_opset)
+        return DeviceState(status, self.connection, self.boot, "0", 1, able)  # type: ignore[arg-type] # a literal
+
+    def start(self) -> None:
+        """A new process: memory is empty, the cache is not."""
+        self.boots += 1
+        self.assignment, self.resident, self.busy, self.running = None, None, False, None
+        for held in (self.inputs, self.outputs, self.status, self.parked, self.opened):
+            held.clear()
+        self.seq, self.first_unacknowledged = 0, 1
+        self.unacknowledged.clear()
+        self.connect()
+
+    def connect(self) -> None:
+        self.connections += 1
+        self.online = True
+        self.say_state("online")
+        self.say_telemetry()
+        self.report()
+        retained = self.world.retained.get(self.name)
+        if retained is not None:
+            self.world.later(HOP_S, lambda: self.obey(retained))
+
+    def die(self) -> None:
+        """The will comes at once."""
+        self.say_state("offline")
+        self.online = False
+
+    def say_state(self, status: str) -> None:
+        self.world.tell(ev.DeviceStateSeen(self.name, self.state(status), False))
+
+    def say_telemetry(self, **readings: object) -> None:
+        basics = Telemetry(self.connection, 1.0, 0, 0, 0, len(self.inputs), 0)
+        told = replace(basics, **readings)  # type: ignore[arg-type] # checked there
+        self.world.tell(ev.TelemetrySeen(self.name, told, False))
+
+    def beat(self) -> None:
+        if self.online and not self.mute:
+            self.say_telemetry()
+
+    def say(self, *told: dev.DeviceEvent) -> None:
+        for each in told:
+            self.history.append((self.world.now, type(each).__name__, str(each)))
+        self.unacknowledged.extend(told)
+        self.seq += len(told)
+        self.flush_events()
+
+    def flush_events(self) -> None:
+        if self.online and not self.mute and self.unacknowledged:
+            batch = dev.EventBatch(
+                self.boot, self.connection, self.first_unacknowledged, tuple(self.unacknowledged)
+            )
+            self.world.tell(ev.EventsArrived(self.name, batch))
+
+    def report(self) -> None:
+        stamp = self.assignment.stamp if self.assignment is not None else (0, 0)
+        self.say(
+            dev.Inventory(
+                *stamp,
+                tuple(sorted(self.outputs)),
+                tuple(sorted(self.inputs)),
+                self.running,
+                tuple(sorted(self.cached)),
+                tuple(self.status.values()),
+            )
+        )
+
+    def say_residency(self) -> None:
+        if self.assignment is None or not self.online or self.mute:
+            return
+        told = Residency(
+            self.connection,
+            *self.assignment.stamp,
+            tuple(self.status.values()),
+            len(self.cached),
+            0,
+        )
+        self.world.tell(ev.ResidencySeen(self.name, told, False))
+
+    def obey(self, assignment: Assignment) -> None:
+        if not self.online or (self.assignment and assignment.stamp <= self.assignment.stamp):
+            return
+        self.assignment = assignment
+        listed = {each.partition: each for each in assignment.partitions}
+        self.status = {part: self.status[part] for part in self.status if part in listed}
+        if self.resident not in listed:
+            self.resident = None
+        for part, each in listed.items():
+            if part not in self.status:
+                self._begin(each)
+        self.say_residency()
+        self._unpark()
+        self._work()
+
+    def _begin(self, each: PartitionAssignment) -> None:
+        missing = [blob for blob in each.blobs if blob.digest not in self.cached]
+        self._set(each, "fetching" if missing else "cached")
+        if missing:
+            nbytes = sum(blob.nbytes for blob in missing)
+            self.say(dev.FetchStarted(each.partition, self.world.now, nbytes))
+        boot = self.boot
+        self.world.later(
+            self.fetch_s if missing else 0.0, lambda: self._fetched(each, boot, bool(missing))
+        )
+
+    def _fetched(self, each: PartitionAssignment, boot: str, fetched: bool) -> None:
+        if boot != self.boot or each.partition not in self.status:
+            return
+        self.cached.update(blob.digest for blob in each.blobs)
+        failure = self.fail_load(each.partition)
+        self._set(each, "failed" if failure else "cached", failure)
+        self.say_residency()
+        self._work()
+
+    def _set(self, each: PartitionAssignment, status: str, failure: Failure | None = None) -> None:
+        total = sum(blob.nbytes for blob in each.blobs)
+        self.status[each.partition] = PartitionResidency(
+            each.partition,
+            each.model_name,
+            status,  # type: ignore[arg-type] # a literal
+            0 if status == "fetching" else total,
+            total,
+            failure=failure,
+        )
+
+    def frame(self, activation: ActivationId, sender: str, barrier: bool, attempt: int) -> None:
+        if not self.online:
+            return
+        if self.drop_frame(activation):
+            self.say(dev.FrameDropped(activation, "timed_out", "no room here"))
+            return
+        if activation not in self.inputs:
+            self.inputs[activation] = (barrier, attempt)
+        self.say(dev.FrameReceived(activation, sender, 100, self.world.now))
+        self._work()
+
+    def _ready(self) -> list[tuple[PartitionAssignment, ActivationId]]:
+        found = []
+        for each in self.assignment.partitions if self.assignment else ():
+            status = self.status.get(each.partition)
+            for activation, (barrier, _) in self.inputs.items():
+                waits = barrier and activation not in self.opened
+                if (
+                    activation.cut == each.partition.first
+                    and not waits
+                    and status is not None
+                    and status.status in ("cached", "resident")
+                ):
+                    found.append((each, activation))
+        return found
+
+    def _work(self) -> None:
+        if self.busy or not self.online or self.assignment is None:
+            return
+        idle = [
+            each
+            for each in self.assignment.partitions
+            if self.resident is None and self.status[each.partition].status == "cached"
+        ]
+        ready = self._ready()
+        mine = [pair for pair in ready if pair[0].partition == self.resident]
+        if mine:
+            self._compute(*min(mine, key=lambda pair: pair[1]))
+        elif ready or idle:
+            deepest = max((pair[0] for pair in ready), default=None, key=lambda e: e.partition)
+            self._load(deepest or idle[0])
+
+    def _load(self, each: PartitionAssignment) -> None:
+        self.busy = True
+        if self.resident is not None:
+            before = next(e for e in self.assignment.partitions if e.partition == self.resident)  # type: ignore[union-attr] # just checked
+            self._set(before, "cached")
+            self.resident = None
+        boot = self.boot
+
+        def done() -> None:
+            if boot != self.boot:
+                return
+            self.busy = False
+            if each.partition in self.status:
+                self._set(each, "resident")
+                self.resident = each.partition
+                self.say(
+                    dev.PartitionLoaded(
+                        each.partition, each.tier, False, self.world.now, 0.0, 0, self.load_s, 1, 1
+                    )
+                )
+                self.say_residency()
+            self._work()
+
+        self.world.later(self.load_s, done)
+
+    def _compute(self, each: PartitionAssignment, activation: ActivationId) -> None:
+        self.busy = True
+        barrier, attempt = self.inputs[activation]
+        part = each.partition
+        task = TaskId(activation.run, activation.item, part.first, part.last, attempt)
+        self.running = task
+        self.say(dev.TaskStarted(task, self.world.now))
+        seconds, boot = self.compute_s * len(each.segments), self.boot
+
+        def done() -> None:
+            if boot == self.boot:
+                self._done(each, task, barrier, seconds)
+
+        self.world.later(seconds, done)
+
+    def _done(self, each: PartitionAssignment, task: TaskId, barrier: bool, seconds: float) -> None:
+        self.busy, self.running = False, None
+        if self.inputs.pop(task.needs, None) is not None:  # else it was cancelled
+            failure = self.fail_task(task)
+            if failure is not None:
+                self.say(dev.TaskFailed(task, failure.kind, failure.reason))
+            else:
+                self._made(task, barrier, seconds)
+        self._work()
+
+    def _made(self, task: TaskId, barrier: bool, seconds: float) -> None:
+        made = task.makes
+        self.outputs.add(made)
+        if barrier:
+            self.barriers.add(made.run)
+        to = self._dependent(made)
+        self.say(
+            dev.TaskDone(
+                task, self.world.now, 0.0, 0.0, seconds, 0.0, 100, 100, 100, parked=to is None
+            )
+        )
+        if to is None:
+            self.parked.add(made)
+        else:
+            self.send(made, to)
+
+    def _dependent(self, made: ActivationId) -> str | None:
+        for route in self.assignment.routes if self.assignment else ():
+            if route.cut == made.cut and route.dependents:
+                return route.dependents[made.item % len(route.dependents)]
+        return None
+
+    def _unpark(self) -> None:
+        for made in sorted(self.parked):
+            to = self._dependent(made)
+            if to is not None:
+                self.parked.discard(made)
+                self.send(made, to)
+
+    def send(self, activation: ActivationId, to: str) -> None:
+        self.world.carry(self.name, activation, to, activation.run in self.barriers)
+
+    def command(self, batch: cmd.CommandBatch) -> None:
+        if not self.online:
+            return
+        for command in batch.commands:
+            getattr(self, f"_on_{command.type}")(command)
+        self._work()
+
+    def _on_send(self, command: cmd.Send) -> None:
+        for item in command.items:
+            activation = ActivationId(command.run, item, command.cut)
+            if activation in self.outputs:
+                self.send(activation, command.to)
+
+    def _on_release(self, command: cmd.Release) -> None:
+        for item in command.items:
+            self.outputs.discard(ActivationId(command.run, item, command.cut))
+
+    def _on_open(self, command: cmd.Open) -> None:
+        self.opened |= {ActivationId(command.run, item, command.cut) for item in command.items}
+
+    def _on_cancel(self, command: cmd.Cancel) -> None:
+        def hit(at: ActivationId) -> bool:
+            return at.run == command.run and (not command.items or at.item in command.items)
+
+        self.inputs = {at: value for at, value in self.inputs.items() if not hit(at)}
+        self.outputs = {at for at in self.outputs if not hit(at)}
+        self.parked = {at for at in self.parked if not hit(at)}
+
+    def _on_report(self, command: cmd.Report) -> None:
+        self.report()
+
+    def _on_ping(self, command: cmd.Ping) -> None:
+        self.say(dev.Pong(command.nonce, self.world.now + 1000.0))
+
+    def _on_acknowledge(self, command: cmd.Acknowledge) -> None:
+        if command.boot == self.boot and command.seq >= self.first_unacknowledged:
+            del self.unacknowledged[: command.seq - self.first_unacknowledged + 1]
+            self.first_unacknowledged = command.seq + 1
+
+
+class World:
+    """`outcomes` is what the client got, per item, in order; `told` all responses."""
+
+    def __init__(
+        self, manifest: Manifest, options: OrchestratorOptions | None = None, **made_of: object
+    ) -> None:
+        self.options = options or OrchestratorOptions()
+        self.manifest = manifest
+        self.machine = OrchestratorMachine(self.options)
+        self.now = 0.0
+        self.queue: list[tuple[float, int, Callable[[], None]]] = []
+        self.order = itertools.count()
+        self.agents: dict[str, FakeAgent] = {}
+        self.retained: dict[str, Assignment] = {}
+        self.assignments: list[tuple[float, str, Assignment]] = []
+        self.told: list[Response] = []
+        self.outcomes: dict[tuple[str, int], list[str]] = {}
+        self.carried_out: list[tuple[float, ins.Instruction]] = []
+        self.runs: dict[str, ev.StoredRun] = {}
+        self.inputs: dict[str, dict[int, None]] = {}
+        self.finals: dict[str, dict[int, ev.Outcome]] = {}
+        self.feeding: dict[str, tuple[int, int]] = {}
+        self.lose_frame: Callable[[str, ActivationId, str], bool] = lambda a, b, c: False
+        self.starts = 0
+
+    def begin(self, *agents: str, **of: object) -> World:
+        """The orchestrator starts, then these agents, all of this kind."""
+        self.start_orchestrator()
+        for name in agents:
+            self.agents[name] = FakeAgent(self, name, **of)  # type: ignore[arg-type] # its fields
+            self.agents[name].start()
+        self.run_for(0.5)
+        return self
+
+    def start_orchestrator(self) -> None:
+        self.starts += 1
+        self.machine = OrchestratorMachine(self.options)
+        runs = tuple(
+            replace(
+                run,
+                inputs=tuple(self.inputs.get(name, {})),
+                outcomes=tuple(self.finals.get(name, {}).values()),
+            )
+            for name, run in self.runs.items()
+        )
+        self._handle(ev.Started(f"o{self.starts}", self.starts, runs, "http://:1"))
+        self._handle(ev.ModelAdded(self.manifest))
+        self._handle(ev.Connected(f"oc{self.starts}"))
+        for name, assignment in list(self.retained.items()):
+            self._handle(ev.AssignmentSeen(name, assignment))
+        for agent in self.agents.values():
+            status = "online" if agent.online else "offline"
+            self._handle(ev.DeviceStateSeen(agent.name, agent.state(status), True))
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self.queue, (self.now + seconds, next(self.order), act))
+
+    def tell(self, event: ev.Event, after_s: float = HOP_S) -> None:
+        self.later(after_s, lambda: self._handle(event))
+
+    def _handle(self, event: ev.Event) -> None:
+        for instruction in self.machine.handle(event, self.now):
+            self.carried_out.append((self.now, instruction))
+            self._carry_out(instruction)
+
+    def run_for(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        end = self.now + seconds
+        beat_at = self.now
+        while not until():
+            wake = self.machine.wake_at()
+            ahead = min(self.queue[0][0] if self.queue else end, end if wake is None else wake, end)
+            if beat_at <= ahead:
+                self.now = max(self.now, beat_at)
+                for agent in self.agents.values():
+                    agent.beat()
+                    agent.flush_events()
+                beat_at += 5.0
+            elif self.queue and self.queue[0][0] <= ahead:
+                at, _, act = heapq.heappop(self.queue)
+                self.now = max(self.now, at)
+                act()
+            elif wake is not None and wake <= ahead < end:
+                self.now = max(self.now, wake)
+                self._handle(ev.Ticked())
+                assert self.machine.wake_at() is None or self.machine.wake_at() > self.now  # type: ignore[operator] # just checked
+            else:
+                self.now = end
+                return
+
+    def submit(
+        self, run: str = "r1", items: int = 3, options: RunOptions | None = None, **more: object
+    ) -> None:
+        self.feeding[run] = (0, items)
+        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items))
+
+    def ask(self, request: Request, party: str = CLIENT) -> None:
+        self.tell(ev.RequestArrived(party, request))
+
+    def head(self, activation: ActivationId, shape: tuple[int, ...] = (1, 8)) -> ev.FrameHead:
+        cut = self.manifest.cuts[activation.cut]
+        tensors = tuple(ev.TensorHead(name, Element.FLOAT, shape) for name in cut.names)
+        return ev.FrameHead(self.manifest.digest, activation, 0, False, 100, 32, tensors)
+
+    def feed(self, run: str, item: int, shape: tuple[int, ...] = (1, 8)) -> None:
+        self.tell(ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), shape)))
+
+    def finished(self, run: str = "r1", items: int = 3) -> bool:
+        return all((run, item) in self.outcomes for item in range(items))
+
+    def complete(self, run: str = "r1", items: int = 3, limit_s: float = 60.0) -> float:
+        """Go on until the run has all outcomes; seconds that took."""
+        began = self.now
+        self.run_for(limit_s, lambda: self.finished(run, items))
+        assert self.finished(run, items), f"after {limit_s} s only {self.outcomes}"
+        took_s = self.now - began
+        self.run_for(0.3)
+        return took_s
+
+    def carry(self, sender: str, activation: ActivationId, to: str, barrier: bool) -> None:
+        if self.lose_frame(sender, activation, to):
+            return
+        if to == ORCHESTRATOR:
+            self.tell(ev.ResultArrived(sender, self.head(activation)))
+        elif to in self.agents:
+            self.later(HOP_S, lambda: self.agents[to].frame(activation, sender, barrier, 0))
+
+    def _carry_out(self, instruction: ins.Instruction) -> None:
+        getattr(self, f"_do_{type(instruction).__name__}", lambda _: None)(instruction)
+
+    def _do_StoreRun(self, each: ins.StoreRun) -> None:  # noqa: N802 (named as the instruction)
+        self.runs[each.run] = ev.StoredRun(
+            each.run, each.party, each.model_name, each.model, each.options, each.count, (), (), 0.0
+        )
+        self.tell(ev.RunStored(each.run), 0.001)
+
+    def _do_StoreInput(self, each: ins.StoreInput) -> None:  # noqa: N802
+        at = each.activation
+        self.inputs.setdefault(at.run, {})[at.item] = None
+        self.tell(ev.InputStored(at.run, at.item), 0.001)
+
+    def _do_StoreOutcome(self, each: ins.StoreOutcome) -> None:  # noqa: N802
+        finals = self.finals.setdefault(each.run, {})
+        assert each.outcome.item not in finals, "a second outcome for one item"
+        finals[each.outcome.item] = each.outcome
+        self.tell(ev.OutcomeStored(each.run, each.outcome), 0.001)
+
+    def _do_ForgetInputs(self, each: ins.ForgetInputs) -> None:  # noqa: N802
+        for item in each.items:
+            self.inputs.get(each.run, {}).pop(item, None)
+
+    def _do_ForgetRun(self, each: ins.ForgetRun) -> None:  # noqa: N802
+        self.runs.pop(each.run, None)
+
+    def _do_SendInput(self, each: ins.SendInput) -> None:  # noqa: N802
+        assert each.activation.item in self.inputs.get(each.activation.run, {})
+        if self.lose_frame(ORCHESTRATOR, each.activation, each.to):
+            return
+        agent, barrier = self.agents[each.to], each.options.barrier
+        self.later(HOP_S, lambda: agent.frame(each.activation, ORCHESTRATOR, barrier, each.attempt))
+
+    def _do_SendResult(self, each: ins.SendResult) -> None:  # noqa: N802
+        self._outcome(each.activation.run, each.activation.item, "result")
+
+    def _outcome(self, run: str, item: int, what: str) -> None:
+        self.outcomes.setdefault((run, item), []).append(what)
+
+    def _do_Respond(self, each: ins.Respond) -> None:  # noqa: N802
+        self.told.append(each.response)
+        if isinstance(each.response, ItemFailed):
+            self._outcome(each.response.run, each.response.item, each.response.kind)
+        credit = getattr(each.response, "credit", 0)
+        if isinstance(each.response, Accepted) or credit:
+            self._feed_more(each.response.run, each.response)  # type: ignore[union-attr] # both have it
+
+    def _feed_more(self, run: str, response: Response) -> None:
+        sent, items = self.feeding.get(run, (0, 0))
+        stored = sum(last - first + 1 for first, last in getattr(response, "ranges", ()))
+        credit: int = response.credit  # type: ignore[union-attr] # checked by the caller
+        while sent < items and sent < stored + credit:
+            self.feed(run, sent)
+            sent += 1
+        self.feeding[run] = (sent, items)
+
+    def finish(self, run: str, count: int) -> None:
+        self.ask(Finish(run, count))
+
+    def _do_PublishAssignment(self, each: ins.PublishAssignment) -> None:  # noqa: N802
+        self.retained[each.device] = each.assignment
+        self.assignments.append((self.now, each.device, each.assignment))
+        agent = self.agents.get(each.device)
+        if agent is not None:
+            self.later(HOP_S, lambda: agent.obey(each.assignment))
+
+    def _do_PublishCommands(self, each: ins.PublishCommands) -> None:  # noqa: N802
+        agent = self.agents.get(each.device)
+        if agent is not None:
+            self.later(HOP_S, lambda: agent.command(each.batch))
+
+    def first_assigned(self, first: int) -> float:
+        """When the partition that begins with this segment was first assigned."""
+        return next(
+            at
+            for at, _, assignment in self.assignments
+            if any(each.partition.first == first for each in assignment.partitions)
+        )
+
+    def happened(self, what: str) -> list[tuple[float, str, str]]:
+        """All events of this name, by time: when, on which device, and the whole."""
+        return sorted(
+            (at, agent.name, text)
+            for agent in self.agents.values()
+            for at, name, text in agent.history
+            if name == what
+        )
+
+    def instructions(self, kind: type) -> list[ins.Instruction]:
+        return [each for _, each in self.carried_out if isinstance(each, kind)]
