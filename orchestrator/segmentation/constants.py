@@ -24,7 +24,7 @@ _CHEAP = frozenset(
      "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Slice", "Split",
      "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"}
 )  # fmt: skip
-_LARGE_NBYTES = 1024  # arithmetic on shapes and masks needs no table larger than this
+_LARGE_NBYTES = 4 << 20  # tables for positions and masks are smaller; weights are not cloned
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ BOUNDARY_PRICE = 0.5  # of a boundary as large as those that this model offers a
 EPILOGUE_PRICE = 0.02  # of parting light nodes from the heavy one before, which runtimes fuse
 LIGHT_SHARE = 0.01  # a node with less than this part of a segment's compute is light
 BOUNDARY_NOISE_NBYTES = 128 << 10  # 20 ms at 50 Mbit/s: fewer bytes hardly matter
-MAX_PLACES = 1500  # the tables below grow with its square: 18 MB each
+MAX_PLACES = 4000  # time grows with its square: 0.2 s here
 SMALL_COST = 10_000_000.0  # multiply-adds too few to be worth a segment
 
 
@@ -76,19 +76,26 @@ def target_segments(line: Line, max_segment_nbytes: int) -> int:
     return max(least, min(DEFAULT_SEGMENTS, max(by_cost, by_weight) if total else 1), 1)
 
 
-def _prices(line: Line, stops: Sequence[int], limit: int, target: int) -> NDArray[np.float64]:
-    """price[a, b] of a segment from stop a up to stop b (stops include both ends)."""
-    costs = np.concatenate([[0.0], np.cumsum(line.costs)])[list(stops)]
-    weights = np.concatenate([[0.0], np.cumsum(line.weights, dtype=np.float64)])[list(stops)]
-    share = max(float(costs[-1]), 1.0) / target
-    load = (costs[None, :] - costs[:, None]) / share
-    over = np.maximum(0.0, (weights[None, :] - weights[:, None]) / limit - 1.0)
-    ends = _boundary_prices(line, stops, target) + _epilogue_prices(line, stops, share)
-    # Too little is worth less and less the emptier; too much only makes the fleet's share coarse.
-    uneven = np.where(load < 1.0, (load - 1.0) ** 2, load - 1.0)
-    prices = uneven + OVERWEIGHT_PRICE * (over + (over > 0)) + ends[None, :]
-    prices[np.tril_indices(len(stops))] = np.inf
-    return np.asarray(prices, np.float64)
+class _Prices:
+    """What segments cost: between any two stops (the places and both ends)."""
+
+    def __init__(self, line: Line, stops: Sequence[int], limit: int, target: int) -> None:
+        at = list(stops)
+        costs = np.concatenate([[0.0], np.cumsum(line.costs)])[at]
+        self._limit = limit
+        self._weights = np.concatenate([[0.0], np.cumsum(line.weights, dtype=np.float64)])[at]
+        share = max(float(costs[-1]), 1.0) / target
+        self._loads = costs / share
+        self._ends = _boundary_prices(line, stops, target) + _epilogue_prices(line, stops, share)
+
+    def until(self, end: int) -> NDArray[np.float64]:
+        """Of the segments that end at stop `end`, by the stop where they begin: [end]."""
+        load = self._loads[end] - self._loads[:end]
+        over = np.maximum(0.0, (self._weights[end] - self._weights[:end]) / self._limit - 1.0)
+        # Too little is worth less and less the emptier; too much only makes shares coarse.
+        uneven = np.where(load < 1.0, (load - 1.0) ** 2, load - 1.0)
+        prices = uneven + OVERWEIGHT_PRICE * (over + (over > 0)) + self._ends[end]
+        return np.asarray(prices, np.float64)
 
 
 def _boundary_prices(line: Line, stops: Sequence[int], target: int) -> NDArray[np.float64]:
@@ -120,28 +127,29 @@ def _epilogue_prices(line: Line, stops: Sequence[int], share: float) -> NDArray[
 
 def _freely(line: Line, places: Sequence[int], limit: int, target: int) -> tuple[int, ...]:
     stops = [0, *places, len(line)]
-    prices = _prices(line, stops, limit, target)
+    prices = _Prices(line, stops, limit, target)
     best = np.full(len(stops), np.inf)
     best[0] = 0.0
     before = np.zeros(len(stops), np.int64)
     for end in range(1, len(stops)):
-        sums = best[:end] + prices[:end, end]
+        sums = best[:end] + prices.until(end)
         before[end] = np.argmin(sums)
         best[end] = sums[before[end]]
     return _trace(stops, lambda end, _: int(before[end]))
 
 
 def _exactly(line: Line, places: Sequence[int], limit: int, segments: int) -> tuple[int, ...]:
+    """As `_freely`, for each number of segments so far: row k is about k of them."""
     stops = [0, *places, len(line)]
-    prices = _prices(line, stops, limit, segments)
-    best = np.full(len(stops), np.inf)
-    best[0] = 0.0
-    steps: list[NDArray[np.int64]] = []
-    for _ in range(segments):
-        sums = best[:, None] + prices
-        steps.append(np.argmin(sums, axis=0).astype(np.int64))
-        best = np.min(sums, axis=0)
-    return _trace(stops, lambda end, back: int(steps[-1 - back][end]))
+    prices = _Prices(line, stops, limit, segments)
+    best = np.full((segments + 1, len(stops)), np.inf)
+    best[0, 0] = 0.0
+    before = np.zeros((segments + 1, len(stops)), np.int64)
+    for end in range(1, len(stops)):
+        sums = best[:-1, :end] + prices.until(end)[None, :]
+        before[1:, end] = np.argmin(sums, axis=1)
+        best[1:, end] = np.min(sums, axis=1)
+    return _trace(stops, lambda end, back: int(before[segments - back, end]))
 
 
 def _trace(stops: Sequence[int], before: Callable[[int, int], int]) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from orchestrator.segmentation.writer import (
     ir_version_of,
     opsets_used,
 )
+from wire.elements import Element
 from wire.errors import UserError
 from wire.ids import check_name
 from wire.manifest import (
@@ -69,7 +70,12 @@ def segment(
     writer = SegmentWriter(source, normal.model, flow, types, sink, progress)
     written = writer.write(division.stretches)
     draft = _Draft(source, normal.model, flow, types, division)
-    notes = (*normal.notes, *types.notes, *_random_notes(flow))
+    notes = (
+        *normal.notes,
+        *types.notes,
+        *_random_notes(flow),
+        *_rounding_notes(flow, types, division),
+    )
     return draft.manifest(name, written, notes)
 
 
@@ -113,6 +119,15 @@ def _random_notes(flow: Dataflow) -> tuple[str, ...]:
     if not kinds:
         return ()
     return (f"not reproducible: the model draws random numbers in {', '.join(kinds)}",)
+
+
+def _rounding_notes(flow: Dataflow, types: Types, division: Division) -> tuple[str, ...]:
+    """Where ONNX Runtime has no float16 kernels it keeps float32 from node to node, and a cut
+    rounds what the whole model would not have rounded."""
+    inner = {name for names in division.live[1:-1] for name in names} - set(flow.inputs)
+    if any(types[name].kind is Element.FLOAT16 for name in inner):
+        return ("float16 values cross cuts: outputs may differ from the whole's in the last bits",)
+    return ()
 
 
 class _Draft:

@@ -1,17 +1,20 @@
 """A model's protobuf without its large tensors, read without loading the file.
 
-`read_skeleton` walks the bytes of an ONNX file (a memory map) and copies all but raw tensor data
-of 1 KiB and more, in whose place it puts an external reference to the very file and offset. So a
-model file of any size costs a few megabytes here, and every large tensor is external from then
-on. Follows the protobuf encoding (https://protobuf.dev/programming-guides/encoding) and the
-field numbers of onnx.proto; refuses bytes that do not parse. It does not judge the model:
-`source` does.
+`read_skeleton` walks the bytes of an ONNX file and copies all but raw tensor data of 1 KiB and
+more, in whose place it puts an external reference to the very file and offset. It seeks past
+that data (a memory map would bring it in: 2 MB around each byte that is looked at), so a model
+file of any size costs a few megabytes here, and every large tensor is external from then on.
+
+Follows the protobuf encoding (https://protobuf.dev/programming-guides/encoding) and the field
+numbers of onnx.proto; refuses bytes that do not parse. It does not judge the model: `source`
+does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from wire.errors import InvalidModel
 
@@ -30,6 +33,8 @@ _RAW_DATA = 9
 _EXTERNAL_DATA = 13
 _DATA_LOCATION = 14
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT_NBYTES = 10
+_HEAD_NBYTES = 2 * _VARINT_NBYTES  # a field's key, and its number or length
 _FIXED_NBYTES = {_FIXED64: 8, _FIXED32: 4}
 
 
@@ -46,14 +51,17 @@ class _Field:
 
 @dataclass(slots=True)
 class _Pieces:
-    """Bytes to come, as slices; neighbouring slices of the source are joined at the end."""
+    """A message to come: stretches of the source, neighbours joined, and made bytes."""
 
-    data: memoryview
-    parts: list[bytes | memoryview] = field(default_factory=list)
+    parts: list[bytes | tuple[int, int]] = field(default_factory=list)
     nbytes: int = 0
 
     def copy(self, start: int, end: int) -> None:
-        self.parts.append(self.data[start:end])
+        last = self.parts[-1] if self.parts else b""
+        if isinstance(last, tuple) and last[1] == start:
+            self.parts[-1] = (last[0], end)
+        else:
+            self.parts.append((start, end))
         self.nbytes += end - start
 
     def put(self, made: bytes) -> None:
@@ -65,40 +73,51 @@ class _Pieces:
         self.parts.extend(child.parts)
         self.nbytes += child.nbytes
 
+    def joined(self, file: BinaryIO) -> bytes:
+        return b"".join(
+            part if isinstance(part, bytes) else _read(file, *part) for part in self.parts
+        )
 
-def read_skeleton(data: memoryview, location: str) -> bytes:
-    """The ModelProto in `data`, its large raw tensors replaced by references to `location`.
 
-    Raises `InvalidModel` if `data` is no protobuf message or nests too deeply.
+def read_skeleton(file: BinaryIO, nbytes: int, location: str) -> bytes:
+    """The ModelProto in the first `nbytes` bytes of `file`, its large raw tensors replaced by
+    references to `location`.
+
+    Raises `InvalidModel` if the bytes are no protobuf message or nest too deeply.
     """
-    pieces = _rewrite(data, 0, len(data), "model", location, 0)
-    return b"".join(pieces.parts)
+    return _rewrite(file, 0, nbytes, "model", location, 0).joined(file)
 
 
-def _rewrite(
-    data: memoryview, start: int, end: int, kind: str, location: str, depth: int
-) -> _Pieces:
+def _read(file: BinaryIO, start: int, end: int) -> bytes:
+    file.seek(start)
+    found = file.read(end - start)
+    if len(found) != end - start:
+        raise InvalidModel(_not_onnx(start))
+    return found
+
+
+def _rewrite(file: BinaryIO, start: int, end: int, kind: str, location: str, depth: int) -> _Pieces:
     if depth > MAX_DEPTH:
         raise InvalidModel(f"the model nests graphs more than {MAX_DEPTH} deep; simplify it")
-    pieces = _Pieces(data)
+    pieces = _Pieces()
     children = _CHILDREN[kind]
-    for entry in _fields(data, start, end):
+    for entry in _fields(file, start, end):
         child = children.get(entry.number) if entry.wire_type == _BYTES else None
         if child is None or entry.end - entry.payload < INLINE_NBYTES:
             pieces.copy(entry.start, entry.end)
         elif child == "tensor":
-            pieces.nest(entry.number, _tensor(data, entry, location))
+            pieces.nest(entry.number, _tensor(file, entry, location))
         else:
-            inner = _rewrite(data, entry.payload, entry.end, child, location, depth + 1)
+            inner = _rewrite(file, entry.payload, entry.end, child, location, depth + 1)
             pieces.nest(entry.number, inner)
     return pieces
 
 
-def _tensor(data: memoryview, entry: _Field, location: str) -> _Pieces:
-    fields = list(_fields(data, entry.payload, entry.end))
+def _tensor(file: BinaryIO, entry: _Field, location: str) -> _Pieces:
+    fields = list(_fields(file, entry.payload, entry.end))
     raw = [one for one in fields if one.number == _RAW_DATA and one.wire_type == _BYTES]
     external = any(one.number in (_EXTERNAL_DATA, _DATA_LOCATION) for one in fields)
-    pieces = _Pieces(data)
+    pieces = _Pieces()
     if external or not raw or raw[-1].end - raw[-1].payload < INLINE_NBYTES:
         pieces.copy(entry.payload, entry.end)
         return pieces
@@ -138,37 +157,34 @@ def _varint(value: int) -> bytes:
     return bytes(made)
 
 
-def _fields(data: memoryview, start: int, end: int) -> Iterator[_Field]:
+def _fields(file: BinaryIO, start: int, end: int) -> Iterator[_Field]:
     at = start
     while at < end:
-        key, payload = _read_varint(data, at, end)
+        head = _read(file, at, min(at + _HEAD_NBYTES, end))
+        key, used = _parse_varint(head, 0, at)
         number, wire_type = key >> 3, key & 7
-        if number == 0:
-            raise InvalidModel(_not_onnx(at))
+        payload = stop = at + used
         if wire_type == _BYTES:
-            nbytes, payload = _read_varint(data, payload, end)
+            nbytes, used = _parse_varint(head, used, at)
+            payload = at + used
             stop = payload + nbytes
         elif wire_type == _VARINT:
-            stop = _read_varint(data, payload, end)[1]
-        elif wire_type in _FIXED_NBYTES:
-            stop = payload + _FIXED_NBYTES[wire_type]
+            stop = at + _parse_varint(head, used, at)[1]
         else:
-            raise InvalidModel(_not_onnx(at))
-        if stop > end:
+            stop += _FIXED_NBYTES.get(wire_type, end)
+        if stop > end or number == 0:
             raise InvalidModel(_not_onnx(at))
         yield _Field(number, wire_type, at, payload, stop)
         at = stop
 
 
-def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+def _parse_varint(head: bytes, start: int, at: int) -> tuple[int, int]:
+    """The number that begins at `head[start]`, and where it ends; `at` is for the error."""
     value = 0
-    for place in range(10):
-        if at + place >= end:
-            break
-        byte = data[at + place]
+    for place, byte in enumerate(head[start : start + _VARINT_NBYTES]):
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
-            return value, at + place + 1
+            return value, start + place + 1
     raise InvalidModel(_not_onnx(at))
 
 

@@ -8,7 +8,6 @@ operators that ONNX Runtime does not have. It changes nothing: `normalise` does.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -102,9 +101,7 @@ def _skeleton_of(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
                 raise InvalidModel(f"{path.name} is empty or not a file; give an .onnx file")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            # Closed when the last view of it goes: a failed read leaves views in its traceback.
-            return read_skeleton(memoryview(mapped), path.name)
+            return read_skeleton(file, status.st_size, path.name)
     except OSError as error:
         raise InvalidModel(f"cannot read {path}: {error.strerror}") from None
 

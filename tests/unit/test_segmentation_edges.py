@@ -393,6 +393,7 @@ def test_half_precision_crosses_cuts(kind: int, dtype: Any, tmp_path: Path) -> N
     manifest = check(model, tmp_path, row_feeds(), segments=3)
     assert manifest.cuts[1].tensors[0].element == kind
     assert manifest.segments[1].weight_nbytes == 30 * WIDTH * 2
+    assert any("float16" in note for note in manifest.notes) == (dtype is np.float16)
 
 
 def test_packed_integers_cross_cuts(tmp_path: Path) -> None:
@@ -430,7 +431,8 @@ def test_strings_cross_cuts_and_stay_inline(tmp_path: Path) -> None:
         weights,
         opset=20,
     )
-    manifest = check(model, tmp_path, {"i": np.array([3, 0, 199])}, segments=3)
+    manifest = check(model, tmp_path, {"i": np.array([3, 0, 199])}, segments=2)
+    assert manifest.cuts[1].names == ("ended",)
     assert all(not segment.weights for segment in manifest.segments)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import onnx
@@ -12,6 +13,7 @@ from orchestrator.segmentation.source import open_model
 from orchestrator.segmentation.tensors import embed, is_external
 from orchestrator.segmentation.walk import all_tensors
 from tests.support.models import MODELS, mlp, save
+from wire.errors import InvalidModel
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -38,15 +40,13 @@ def test_a_model_of_several_pieces_is_read_as_protobuf_merges_it(tmp_path: Path)
 
 
 def test_a_graph_that_nests_too_deeply_is_refused() -> None:
-    from wire.errors import InvalidModel
-
     message = bytes(2000)
     for _ in range(70):
         attribute = _field(6, message)
         node = _field(5, attribute)
         message = _field(1, node)
     with pytest.raises(InvalidModel, match="nests"):
-        read_skeleton(memoryview(_field(7, message)), "model.onnx")
+        read_skeleton(io.BytesIO(_field(7, message)), len(_field(7, message)), "model.onnx")
 
 
 def _field(number: int, payload: bytes) -> bytes:
