@@ -31,6 +31,7 @@ from orchestrator.segmentation.walk import (
     all_tensors,
     attribute_tensors,
     bodies,
+    copied,
     graphs_below,
 )
 from wire.errors import InvalidModel
@@ -44,8 +45,13 @@ _LIST_ATTRIBUTES = {"value_floats": ("floats", np.float32), "value_ints": ("ints
 class NormalModel:
     """A model in the form that can be cut, and what its owner should know about it."""
 
+    source: ModelSource
     model: onnx.ModelProto
     notes: tuple[str, ...]
+
+    def chunks(self, tensor: onnx.TensorProto) -> Iterator[bytes]:
+        """The raw little-endian bytes of a weight, wherever they are."""
+        return self.source.chunks(tensor)
 
 
 def normalise(source: ModelSource) -> NormalModel:
@@ -63,12 +69,11 @@ def normalise(source: ModelSource) -> NormalModel:
     _embed_attributes(source, model)
     _name_output_initializers(model.graph)
     _strip(model)
-    return NormalModel(model, notes)
+    return NormalModel(source, model, notes)
 
 
 def _inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     if not model.functions:
         return copy
     _check_expansion(model)
@@ -143,15 +148,9 @@ def _lift_constants(graph: onnx.GraphProto) -> None:
         else:
             graph.initializer.add().CopyFrom(tensor)
     if len(kept) != len(graph.node):
-        copies = [_copy(node) for node in kept]
+        copies = [copied(node) for node in kept]
         del graph.node[:]
         graph.node.extend(copies)
-
-
-def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    return made
 
 
 def _large_constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
@@ -200,10 +199,7 @@ def _hoist_from(body: onnx.GraphProto, graph: onnx.GraphProto, taken: set[str]) 
 
 
 def _replace_initializers(body: onnx.GraphProto, kept: list[onnx.TensorProto]) -> None:
-    copies = []
-    for tensor in kept:
-        copies.append(onnx.TensorProto())
-        copies[-1].CopyFrom(tensor)
+    copies = [copied(tensor) for tensor in kept]
     del body.initializer[:]
     body.initializer.extend(copies)
 
@@ -274,7 +270,7 @@ def _name_output_initializers(graph: onnx.GraphProto) -> None:
             output, tensor.name = tensor.name, _fresh(f"{tensor.name}.value", taken)
             made.append(helper.make_node("Identity", [tensor.name], [output]))
     if made:
-        rest = [_copy(node) for node in graph.node]
+        rest = [copied(node) for node in graph.node]
         del graph.node[:]
         graph.node.extend([*made, *rest])
 

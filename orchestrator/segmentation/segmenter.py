@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
-
 from orchestrator.segmentation.blob_sink import Sink
 from orchestrator.segmentation.constants import Roles, roles_of
 from orchestrator.segmentation.cost import cost_of
@@ -17,11 +15,11 @@ from orchestrator.segmentation.cuts import choose
 from orchestrator.segmentation.line import line_of
 from orchestrator.segmentation.liveness import Division, Stretch, divide, trunk_of
 from orchestrator.segmentation.memory import peak_activation_nbytes
-from orchestrator.segmentation.normalise import normalise
+from orchestrator.segmentation.normalise import NormalModel, normalise
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.randomness import is_random
 from orchestrator.segmentation.row_tables import row_tables
-from orchestrator.segmentation.source import ModelSource, open_model
+from orchestrator.segmentation.source import open_model
 from orchestrator.segmentation.types import Types, infer_types
 from orchestrator.segmentation.walk import Dataflow, dataflow, domain_of, with_inner_nodes
 from orchestrator.segmentation.writer import (
@@ -61,15 +59,14 @@ def segment(
     """
     check_name(name, "model name")
     wishes = options or SegmentOptions()
-    source = open_model(path)
-    normal = normalise(source)
+    normal = normalise(open_model(path))
     flow = dataflow(normal.model.graph)
     types = infer_types(normal.model, flow, wishes)
     roles = roles_of(flow, types)
     division = divide(flow, roles, types, _starts(flow, roles, types, wishes))
-    writer = SegmentWriter(source, normal.model, flow, types, sink, progress)
+    writer = SegmentWriter(normal, flow, types, sink, progress)
     written = writer.write(division.stretches)
-    draft = _Draft(source, normal.model, flow, types, division)
+    draft = _Draft(normal, flow, types, division)
     notes = (
         *normal.notes,
         *types.notes,
@@ -135,13 +132,12 @@ class _Draft:
 
     def __init__(
         self,
-        source: ModelSource,
-        model: onnx.ModelProto,
+        normal: NormalModel,
         flow: Dataflow,
         types: Types,
         division: Division,
     ) -> None:
-        self._source, self._model, self._flow = source, model, flow
+        self._normal, self._flow = normal, flow
         self._types, self._division = types, division
 
     def manifest(self, name: str, written: list[Written], notes: tuple[str, ...]) -> Manifest:
@@ -154,10 +150,17 @@ class _Draft:
         used |= {d for cut in cuts for one in cut.tensors for d in one.dims}
         symbols = {s: b for s, b in self._types.symbols.items() if s in used}
         return Manifest(
-            format=FORMAT, name=name, source=self._source.blob, inputs=inputs, outputs=outputs,
-            symbols=symbols, cuts=cuts, segments=segments, notes=notes,
-            ir_version=ir_version_of(self._model),
-        )  # fmt: skip
+            format=FORMAT,
+            name=name,
+            source=self._normal.source.blob,
+            inputs=inputs,
+            outputs=outputs,
+            symbols=symbols,
+            cuts=cuts,
+            segments=segments,
+            ir_version=ir_version_of(self._normal.model),
+            notes=notes,
+        )
 
     def _cut(self, index: int, names: tuple[str, ...]) -> CutSpec:
         """A tensor passes through where the segment before did not make it, or the one after
@@ -185,7 +188,7 @@ class _Draft:
             weights=written.weights,
             inputs=stretch.inputs,
             outputs=stretch.outputs,
-            opsets={o.domain: o.version for o in opsets_used(self._model, nodes)},
+            opsets={o.domain: o.version for o in opsets_used(self._normal.model, nodes)},
             operators=tuple(sorted(operators)),
             cost=sum(cost_of(node.proto, self._types) for node in nodes),
             peak_activation_nbytes=peak_activation_nbytes(self._flow, self._types, stretch),

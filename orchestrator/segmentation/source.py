@@ -24,7 +24,7 @@ from orchestrator.segmentation.tensors import (
     is_external,
     tensor_nbytes,
 )
-from orchestrator.segmentation.walk import all_graphs, all_tensors, sorted_nodes
+from orchestrator.segmentation.walk import all_graphs, all_tensors, copied, sorted_nodes
 from wire.elements import Element
 from wire.errors import InvalidModel
 from wire.manifest import BlobRef
@@ -169,8 +169,7 @@ def _inside(location: str, path: Path, name: str) -> Path:
 
 def _check_structure(model: onnx.ModelProto) -> None:
     """ONNX's own checker, on a copy whose external tensors are emptied (it would open files)."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     for tensor in all_tensors(copy):
         if is_external(tensor):
             tensor.ClearField("external_data")

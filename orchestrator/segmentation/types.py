@@ -17,7 +17,7 @@ from onnx import helper
 
 from orchestrator.segmentation.options import DEFAULT_BATCH, DEFAULT_DIM, SegmentOptions
 from orchestrator.segmentation.tensors import is_external
-from orchestrator.segmentation.walk import Dataflow
+from orchestrator.segmentation.walk import Dataflow, copied
 from wire.elements import Element, bits_of, element
 from wire.errors import InvalidModel, Malformed, UserError
 from wire.manifest import STRING_LIMIT_NBYTES
@@ -122,8 +122,7 @@ def _named(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _bare(model: onnx.ModelProto) -> onnx.ModelProto:
     """Without the author's claims on inner values and outputs, which may contradict."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     del copy.graph.value_info[:]
     for value in copy.graph.output:
         value.ClearField("type")
@@ -173,8 +172,7 @@ def _check_wishes(options: SegmentOptions, known: set[str]) -> None:
 
 
 def _bounded(model: onnx.ModelProto, symbols: dict[str, int]) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     for value in copy.graph.input:
         for dim in _tensor_type(value).shape.dim:
             if dim.dim_param in symbols:
@@ -263,15 +261,14 @@ def _asked(model: onnx.ModelProto, flow: Dataflow) -> dict[str, ValueType]:
 
 def _weightless(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose external weights are inputs of the same type and shape."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copied(model)
     copy.ir_version = max(4, min(copy.ir_version, 10))
     kept = [tensor for tensor in copy.graph.initializer if not is_external(tensor)]
     for tensor in filter(is_external, model.graph.initializer):
         copy.graph.input.append(
             helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
         )
-    own = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+    own = [copied(tensor) for tensor in kept]
     del copy.graph.initializer[:]
     copy.graph.initializer.extend(own)
     return copy

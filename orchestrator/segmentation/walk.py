@@ -9,10 +9,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import onnx
 
 from wire.errors import InvalidModel
+
+Message = TypeVar("Message", bound=Any)  # a protobuf message, which has no type stubs
+
+
+def copied(message: Message) -> Message:
+    """A message of its own: one inside a repeated field goes when the field is emptied."""
+    made: Message = type(message)()
+    made.CopyFrom(message)
+    return made
 
 
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

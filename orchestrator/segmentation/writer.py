@@ -17,7 +17,7 @@ from onnx import helper
 
 from orchestrator.segmentation.blob_sink import Sink
 from orchestrator.segmentation.liveness import Stretch
-from orchestrator.segmentation.source import ModelSource
+from orchestrator.segmentation.normalise import NormalModel
 from orchestrator.segmentation.tensors import refer, stays_inline, tensor_nbytes
 from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import Dataflow, Node, domain_of, with_inner_nodes
@@ -47,14 +47,13 @@ class SegmentWriter:
 
     def __init__(
         self,
-        source: ModelSource,
-        model: onnx.ModelProto,
+        normal: NormalModel,
         flow: Dataflow,
         types: Types,
         sink: Sink,
         progress: Progress | None,
     ) -> None:
-        self._source, self._model, self._flow, self._types = source, model, flow, types
+        self._normal, self._flow, self._types = normal, flow, types
         self._sink = sink
         self._progress = progress or (lambda done, total: None)
         self._done_nbytes = 0
@@ -89,7 +88,7 @@ class SegmentWriter:
 
     def _digest(self, tensor: onnx.TensorProto) -> str:
         digest = hashlib.sha256()
-        for chunk in self._source.chunks(tensor):
+        for chunk in self._normal.chunks(tensor):
             digest.update(chunk)
         return digest.hexdigest()
 
@@ -140,7 +139,7 @@ class SegmentWriter:
             if offset > end:
                 yield bytes(offset - end)
             end = offset
-            for chunk in self._source.chunks(self._flow.initializers[name]):
+            for chunk in self._normal.chunks(self._flow.initializers[name]):
                 yield chunk
                 end += len(chunk)
                 self._advance(len(chunk))
@@ -176,8 +175,8 @@ class SegmentWriter:
             [self._value(name) for name in stretch.outputs],
             [self._weight(n, specs.get(n)) for n in used if n in self._flow.initializers],
         )
-        model = helper.make_model(graph, opset_imports=opsets_used(self._model, nodes))
-        model.ir_version = ir_version_of(self._model)
+        model = helper.make_model(graph, opset_imports=opsets_used(self._normal.model, nodes))
+        model.ir_version = ir_version_of(self._normal.model)
         model.producer_name = "crowdpipe"
         return model
 

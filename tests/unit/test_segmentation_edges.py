@@ -519,3 +519,19 @@ def test_documentation_does_not_travel(tmp_path: Path) -> None:
     for node in model.graph.node:
         node.doc_string = "where this came from " * 100
     assert all(segment.graph.nbytes < 2000 for segment in cut(model, tmp_path).segments)
+
+
+def test_a_transposed_weight_is_turned_by_the_runtime_as_in_the_whole(tmp_path: Path) -> None:
+    # Storing it turned would make it a constant of the MatMul, which ONNX Runtime packs and
+    # then multiplies in another order: other last bits than the whole model's.
+    table = floats(RNG, 1000, 300)
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("Tanh", ["rows"], ["tanh"]),
+        helper.make_node("Transpose", ["table"], ["head"], perm=[1, 0]),
+        helper.make_node("MatMul", ["tanh", "head"], ["y"]),
+    ]
+    ids = value("ids", ["n"], TensorProto.INT64)
+    model = model_of(nodes, [ids], [value("y", ["n", 1000])], {"table": table})
+    manifest = check(model, tmp_path, {"ids": np.array([1, 0, 999])}, cut_after=("tanh",))
+    assert manifest.segments[0].weights == manifest.segments[1].weights
