@@ -38,7 +38,6 @@ from wire.manifest import (
     Manifest,
     SegmentSpec,
     TensorSpec,
-    bound_of,
 )
 
 
@@ -170,13 +169,10 @@ class _Draft:
         return CutSpec(index, tuple(self._tensor(one, one not in used) for one in names))
 
     def _tensor(self, name: str, passing: bool = False) -> TensorSpec:
-        kind = self._types.kind_of(name)
-        value = self._types[name]
-        if value.dims is None:
-            return TensorSpec(name, int(kind), (), value.nbytes, passing, rank_known=False)
-        dims = tuple(str(dim) for dim in value.dims)
-        nbytes = bound_of(kind, dims, self._types.symbols)
-        return TensorSpec(name, int(kind), dims, nbytes, passing)
+        kind, dims = int(self._types.kind_of(name)), self._types[name].dims
+        nbytes = self._types.bound_nbytes(name)
+        listed = tuple(str(dim) for dim in dims or ())
+        return TensorSpec(name, kind, listed, nbytes, passing, rank_known=dims is not None)
 
     def _segment(self, index: int, stretch: Stretch, written: Written) -> SegmentSpec:
         nodes = [self._flow.nodes[at] for at in stretch.nodes]

@@ -20,7 +20,7 @@ from orchestrator.segmentation.tensors import is_external
 from orchestrator.segmentation.walk import Dataflow, copied
 from wire.elements import Element, bits_of, element
 from wire.errors import InvalidModel, Malformed, UserError
-from wire.manifest import STRING_LIMIT_NBYTES
+from wire.manifest import STRING_LIMIT_NBYTES, bound_of
 
 _RUNTIME_TYPES = {
     "float": Element.FLOAT, "double": Element.DOUBLE, "float16": Element.FLOAT16,
@@ -35,6 +35,9 @@ _RUNTIME_TYPES = {
 }  # fmt: skip
 _MINTED_NAME = re.compile(r".*(unk|dynamic|dim|\?).*|.*\.0", re.IGNORECASE)
 _BATCH_NAMES = frozenset({"n", "b", "bs"})
+
+
+GUESS_LIMIT_NBYTES = 16 << 20  # of a tensor with a dimension of which nothing is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,19 @@ class ValueType:
             return 0
         if self.kind is Element.STRING:
             return STRING_LIMIT_NBYTES
-        return (self.count * bits_of(self.kind) + 7) // 8
+        nbytes = (self.count * bits_of(self.kind) + 7) // 8
+        guessed = self.sizes is None or None in self.sizes
+        return min(nbytes, GUESS_LIMIT_NBYTES) if guessed else nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """The types of all values, the bounds of all symbols, and notes on what was guessed."""
+    """The types of all values, the bounds of all symbols, which of these bounds are guesses
+    because the dimension depends on data, and notes on that."""
 
     values: dict[str, ValueType]
     symbols: dict[str, int]
+    guessed: frozenset[str]
     notes: tuple[str, ...]
 
     def __getitem__(self, name: str) -> ValueType:
@@ -87,6 +94,17 @@ class Types:
                 "it can be neither an output nor cross a cut"
             )
         return kind
+
+    def bound_nbytes(self, name: str) -> int:
+        """Bytes of a tensor at the symbols' bounds; less where a bound is a guess, since guesses
+        multiply. A larger one is refused when it comes, and `max_shape` then mends that."""
+        value = self[name]
+        if value.dims is None:
+            return value.nbytes
+        dims = tuple(str(dim) for dim in value.dims)
+        nbytes = bound_of(self.kind_of(name), dims, self.symbols)
+        guessed = not self.guessed.isdisjoint(dims)
+        return min(nbytes, GUESS_LIMIT_NBYTES) if guessed else nbytes
 
     def count(self, name: str) -> int:
         return self[name].count
@@ -357,4 +375,4 @@ def _with_minted(
         listed = ", ".join(minting.guessed[:5])
         notes = (f"dimensions that depend on data are bounded at {DEFAULT_DIM}: {listed}",)
     _check_wishes(options, set(minting.symbols))
-    return Types(done, minting.symbols, notes)
+    return Types(done, minting.symbols, frozenset(minting.guessed), notes)

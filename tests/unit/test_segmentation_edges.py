@@ -470,6 +470,11 @@ def test_a_dimension_that_depends_on_data_is_bounded_with_a_note(tmp_path: Path)
     model = model_of(nodes, [value("x", ROWS)], [value("y", None)])
     manifest = check(model, tmp_path, row_feeds(), segments=2)
     assert any("depend on data" in note for note in manifest.notes)
+    (guessed,) = (name for name in manifest.symbols if name != "batch")
+    assert manifest.cuts[1].bound_nbytes == 2 * 512 * 8
+    again = cut(model, tmp_path, segments=2, max_shape={guessed: 9})
+    assert again.cuts[1].bound_nbytes == 2 * 9 * 8
+    assert not any("depend on data" in note for note in again.notes)
 
 
 def test_an_input_without_a_shape_is_served(tmp_path: Path) -> None:
