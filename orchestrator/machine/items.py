@@ -22,7 +22,10 @@ class Item:
     `sent`: to whom the activation at a cut is believed to be under way or to have come.
     `parked`: which holder will send it by itself once it knows to whom. `detours`: stages (by
     first cut) that another device serves for this item alone. `facts` are the distinct things
-    that happened; only a new one is progress. `rounds` and `drops` count recoveries since."""
+    that happened; only a new one is progress. `spent`: stages (by first cut) that a boot of a
+    device has computed under this attempt, and will not compute again before the next.
+    `attempt`: the next one's number; `rounds`, `drops`, `sends`: recoveries since, and inputs
+    sent."""
 
     run: str
     index: int
@@ -39,6 +42,7 @@ class Item:
     started: dict[int, float] = field(default_factory=dict)
     touched: dict[str, None] = field(default_factory=dict)
     facts: set[tuple[str, int, str]] = field(default_factory=set)
+    spent: set[tuple[int, str]] = field(default_factory=set)
     received_cut: int = -1
     progress_at: float = 0.0
     check_at: float = float("inf")
@@ -46,6 +50,7 @@ class Item:
     asked: bool = False
     rounds: int = 0
     drops: int = 0
+    sends: int = 0
     outcome: Outcome | None = None
     has_input: bool = False
 

@@ -19,6 +19,8 @@ from orchestrator.machine.transitions import Lifecycle
 from wire.errors import RunCancelled
 from wire.messages.requests import Rejected
 
+ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
+
 
 def started(state: State, event: Started) -> None:
     """Take up the runs of before; devices get a moment to say what they hold."""
@@ -65,6 +67,7 @@ def _restore_input(state: State, run: Run, index: int) -> None:
         return
     item = Item.arrived(run.run, index, state.now)
     item.has_input = True
+    item.attempt = state.generation * ATTEMPTS  # above any that an orchestrator before us gave
     run.items[index] = item
     run.stored.add(index)
     item.life.move("storing", state.now, "in the journal")

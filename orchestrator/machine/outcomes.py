@@ -79,7 +79,7 @@ def _let_go(state: State, item: Item, outcome: Outcome) -> None:
     plan = state.plan_of(item)
     if plan is not None:
         drop_standins(state, plan, item)
-    once = item.attempt <= 1 and not item.detours and not item.inputs
+    once = item.sends <= 1 and not item.detours and not item.inputs
     straight = outcome.kind is None and once
     if not straight:
         for device in item.touched:

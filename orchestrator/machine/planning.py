@@ -21,6 +21,7 @@ from wire.errors import CrowdpipeError, FleetTooSmall, NoDevice
 from wire.manifest import Manifest
 from wire.messages.residency import Failure
 
+SERVING = ("waiting", "fetching", "cached", "loading", "resident")
 STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
 
 
@@ -170,7 +171,7 @@ def _served_ranges(
     for offer in fleet:
         device = state.devices.get(offer.device)
         for part, entry in device.residency.items() if device is not None else ():
-            if (part.model, part.exact) == (manifest.digest, exact) and entry.status != "failed":
+            if (part.model, part.exact) == (manifest.digest, exact) and entry.status in SERVING:
                 entries = held.setdefault(part.first, [])
                 entries.append((part.last, offer.device, entry.streamed))
     return next(_tilings(held, 0, len(manifest.segments), frozenset()), None)

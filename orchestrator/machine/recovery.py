@@ -21,6 +21,7 @@ from wire.topics import ORCHESTRATOR
 
 NEVER = float("inf")
 DROP_RETRY_S, DROP_RETRY_MOST_S = 0.2, 15.0
+AFRESH_ROUNDS = 3  # fruitless recoveries after which an item starts from its input
 STAGE_TIMES = 20  # so many times its estimate may a stage take before we ask
 
 
@@ -37,6 +38,8 @@ def move_for(state: State, plan: Plan, item: Item) -> Move | None:
     """What would let the item go on; None if it is where it should be, or nobody is chosen."""
     for cut in reversed(plan.cuts):
         to = ORCHESTRATOR if cut == plan.end else plan.target(item, cut)
+        if cut > 0 and _is_spent(state, item, cut, to):
+            continue
         if to is not None and to in item.inputs.get(cut, ()) and state.devices.reachable(to):
             return None
         holder = _holder(state, item, cut)
@@ -44,6 +47,13 @@ def move_for(state: State, plan: Plan, item: Item) -> Move | None:
             known = to == ORCHESTRATOR or state.devices.reachable(to)
             return Move(cut, holder, to) if to is not None and known else None
     return None
+
+
+def _is_spent(state: State, item: Item, cut: int, to: str | None) -> bool:
+    """It computed this already under this attempt: what it made is gone, and only a higher
+    attempt, from the input on, makes it compute again."""
+    device = state.devices.get(to)
+    return device is not None and (cut, device.boot) in item.spent
 
 
 def _holder(state: State, item: Item, cut: int) -> str | None:
@@ -73,6 +83,8 @@ def _send_input(state: State, item: Item, to: str) -> None:
     activation = ActivationId(item.run, item.index, 0)
     state.inputs.append(SendInput(activation, to, item.attempt, run.options))
     item.attempt += 1
+    item.sends += 1
+    item.spent.clear()
 
 
 def forget_device(state: State, device: str) -> None:
@@ -138,12 +150,12 @@ def _stage_s(state: State, placement: Placement) -> float:
 
 
 def _check_item(state: State, plan: Plan, item: Item) -> None:
-    silent_s = state.now - _last_sign(state, plan, item)
-    limit_s = stall_s(state, plan)
-    if silent_s < limit_s:
-        item.check_at = state.now + limit_s - silent_s
+    last_sign, limit_s = _last_sign(state, plan, item), stall_s(state, plan)
+    if state.now < last_sign + limit_s:
+        item.check_at = last_sign + limit_s
         return
     item.check_at = state.now + limit_s
+    silent_s = state.now - last_sign
     if silent_s >= state.options.item_limit_s:
         fail(state, item, "timed_out", f"{waits_for(plan, item)} for {silent_s:.0f} s")
         return
@@ -208,5 +220,15 @@ def reconcile(state: State, device: str) -> None:
     for plan, item in state.flying():
         if item.asked and device in involved(plan, item):
             item.asked = False
-            if not resend_all(state, plan, item, force=True):
+            if item.rounds >= AFRESH_ROUNDS:
+                _start_afresh(state, plan, item)
+            elif not resend_all(state, plan, item, force=True):
                 item.rounds = 0  # it is where it should be, and only slow
+
+
+def _start_afresh(state: State, plan: Plan, item: Item) -> None:
+    """Sending on from the deepest holder changed nothing: from the input, under a new attempt."""
+    to = plan.target(item, 0)
+    if to is not None and state.devices.reachable(to):
+        item.sent[0] = to
+        _send_input(state, item, to)

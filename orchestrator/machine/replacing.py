@@ -150,7 +150,6 @@ def task_failed(
     placement.standins.setdefault(other, {})[item.key] = None
     state.assignments_dirty = True
     item.detours[first] = other
-    item.attempt += 1
     resend_all(state, plan, item, force=True)
 
 

@@ -131,17 +131,17 @@ def events_arrived(state: State, event: EventsArrived) -> None:
     fresh = batch.events[max(0, seen + 1 - batch.first_seq) :]
     state.counts["repeated_event"] += len(batch.events) - len(fresh)
     device.last_seq = max(seen, batch.last_seq)
-    if fresh:
-        device.progress_at = state.now
     for told in fresh:
+        if not isinstance(told, (Inventory, Pong)):  # these only answer what we asked
+            device.progress_at = state.now
         _HANDLERS[type(told)](state, device, told)
     _acknowledge(state, device, len(fresh))
 
 
 def _follows(state: State, device: Device, batch: EventBatch) -> bool:
-    """Whether the batch continues what was seen. One that keeps coming over a gap does: what is
-    missing was acknowledged to an orchestrator before us."""
-    if device.last_seq is None or batch.first_seq <= device.last_seq + 1:
+    """Whether the batch continues what was seen, numbers that are gone for good aside. One that
+    keeps coming over a gap does: what is missing was acknowledged to an orchestrator before us."""
+    if device.last_seq is None or batch.first_seq - batch.gone <= device.last_seq + 1:
         device.gap = None
         return True
     first, times, since = device.gap or (batch.first_seq, 0, state.now)
@@ -185,6 +185,9 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
     item = _find(state, device, at.run, at.item)
     if item is None:
         return
+    if (at.cut, device.boot) in item.spent:
+        state.counts["repeated_frame"] += 1  # computed there before: it is not queued again
+        return
     item.inputs.setdefault(at.cut, {})[device.name] = None
     item.sent.setdefault(at.cut, device.name)
     item.received_cut = max(item.received_cut, at.cut)
@@ -209,6 +212,8 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
     if item is None:
         return
     item.computed(task.first, device.name)
+    if task.attempt >= item.attempt - 1:
+        item.spent.add((task.first, device.boot))
     if releases.held_late(state, item, cut, device.name):
         return
     item.outputs.setdefault(cut, {})[device.name] = None

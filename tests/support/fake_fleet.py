@@ -110,15 +110,17 @@ class FakeAgent:
             self.world.later(HOP_S, lambda: self.obey(retained))
 
     def die(self) -> None:
-        """The will comes at once."""
+        """The process ends, and its will comes at once."""
         self.say_state("offline")
         self.online = False
+        self.boots += 1  # whatever it was doing is done no more
 
     def say_state(self, status: str) -> None:
         self.world.tell(ev.DeviceStateSeen(self.name, self.state(status), False))
 
     def say_telemetry(self, **readings: object) -> None:
         basics = Telemetry(self.connection, 1.0, 0, 0, 0, len(self.inputs), 0)
+        readings.setdefault("cost_per_s", 1e9 / self.compute_s)
         told = replace(basics, **readings)  # type: ignore[arg-type] # checked there
         self.world.tell(ev.TelemetrySeen(self.name, told, False))
 
