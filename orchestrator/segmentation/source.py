@@ -13,8 +13,10 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 import onnx
+from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]  # no stubs
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs
 
 from orchestrator.segmentation.skeleton import read_skeleton
@@ -92,7 +94,21 @@ def _parse(path: Path) -> onnx.ModelProto:
         model: onnx.ModelProto = onnx.ModelProto.FromString(skeleton)
     except DecodeError:
         raise InvalidModel(f"{path.name} is not an ONNX file") from None
+    _check_text(model)
     return model
+
+
+def _check_text(message: Any) -> None:
+    """Names must be UTF-8: protobuf's second version does not see to it, and gives bytes."""
+    for field, value in message.ListFields():
+        single = isinstance(value, str | bytes) or hasattr(value, "ListFields")
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            for inner in (value,) if single else value:
+                _check_text(inner)
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            for text in (value,) if single else value:
+                if not isinstance(text, str):
+                    raise InvalidModel(f"a name in the model is not UTF-8 text: {text[:60]!r}")
 
 
 def _skeleton_of(path: Path) -> bytes:

@@ -319,7 +319,7 @@ class _Growing:
 
     def grow(self) -> None:
         steps = (self._layer, self._merge, self._split, self._branch, self._constant,
-                 self._reshaped, self._shared, self._weight_arithmetic)  # fmt: skip
+                 self._reshaped, self._shared, self._weight_arithmetic, self._nested)  # fmt: skip
         self._draw(st.sampled_from(steps))()
 
     def _pick(self) -> str:
@@ -365,6 +365,38 @@ class _Growing:
             call = helper.make_node("Add", [self._pick(), self._pick()], [output])
             bodies[key] = body(key, [call], [value(output, None)])
         self.values.append(self._node("If", [positive], **bodies))
+
+    def _nested(self) -> None:
+        """A Loop around an If that captures the loop's state, its weight and outer values; all
+        Loops name their weight `inner`."""
+        state, total, positive, chosen = (self._name("inner") for _ in range(4))
+        arms = {}
+        for key, names in (("then_branch", [state, "inner"]), ("else_branch", [state, "shared"])):
+            output = self._name("inner")
+            arms[key] = body(
+                key, [helper.make_node("MatMul", names, [output])], [value(output, None)]
+            )
+        step, going_in, going = (self._name("inner") for _ in range(3))
+        added = self._name("inner")
+        inside = body(
+            self._name("loop"),
+            [
+                helper.make_node("ReduceSum", [state], [total], keepdims=0),
+                helper.make_node("Greater", [total, self._scalar(0.1)], [positive]),
+                helper.make_node("If", [positive], [chosen], **arms),
+                helper.make_node("Add", [chosen, self._pick()], [added]),
+                helper.make_node("Identity", [going_in], [going]),
+            ],
+            [value(going, [], TensorProto.BOOL), value(added, None)],
+            [
+                value(step, [], TensorProto.INT64),
+                value(going_in, [], TensorProto.BOOL),
+                value(state, None),
+            ],
+            {"inner": floats(self._rng, WIDTH, WIDTH)},
+        )
+        trips = self._node("Constant", [], value=tensor("", np.array(2, np.int64)))
+        self.values.append(self._node("Loop", [trips, "", self._pick()], body=inside))
 
     def _scalar(self, number: float) -> str:
         made = tensor("", np.array(number, np.float32))
