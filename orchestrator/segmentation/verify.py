@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -48,24 +50,49 @@ def run_chain(folder: Path, manifest: Manifest, feeds: Feeds, exact: bool) -> Ou
     return {tensor.name: to_array(live[tensor.name]) for tensor in manifest.outputs}
 
 
-def run_whole(path: Path, feeds: Feeds, exact: bool) -> Outputs:
+def run_whole(path: Path, feeds: Feeds, exact: bool, settings: Settings | None = None) -> Outputs:
     """The outputs by name of the author's file in one session."""
-    session = open_session(path, exact)
+    session = open_session(path, exact, settings)
     names = [output.name for output in session.get_outputs()]
     given = {name: to_value(array) for name, array in feeds.items()}
     made = session.run_with_ort_values(names, given)
     return {name: to_array(value) for name, value in zip(names, made, strict=True)}
 
 
-def open_session(path: Path, exact: bool, threads: int = 1) -> onnxruntime.InferenceSession:
-    """A session as devices open them: one thread by default, no spinning."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How ONNX Runtime is to compute: what changes the last bits of its results."""
+
+    optimise: bool = True
+    threads: int = 1
+    prepack: bool = True
+
+    def __str__(self) -> str:
+        words = ("optimised" if self.optimise else "as written", f"{self.threads} threads",
+                 "packed" if self.prepack else "unpacked")  # fmt: skip
+        return ", ".join(words)
+
+
+def open_session(
+    path: Path, exact: bool, settings: Settings | None = None
+) -> onnxruntime.InferenceSession:
+    """A session as devices open them (one thread, no spinning), or as `settings` say."""
+    wanted = settings or Settings(optimise=not exact)
     level = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = level.ORT_DISABLE_ALL if exact else level.ORT_ENABLE_ALL
-    options.intra_op_num_threads = threads
+    options.graph_optimization_level = (
+        level.ORT_ENABLE_ALL if wanted.optimise else level.ORT_DISABLE_ALL
+    )
+    options.intra_op_num_threads = wanted.threads
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.disable_prepacking", "0" if wanted.prepack else "1")
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def dtype_of(kind: Element) -> np.dtype[Any]:
+    """The numpy type of an element type that has whole bytes and a fixed size."""
+    return np.dtype(_EXTENDED.get(kind) or onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 
 def to_value(array: Array) -> Value:
@@ -100,7 +127,7 @@ def compare(a: Outputs, b: Outputs) -> float:
 def _distance(a: Array, b: Array) -> float:
     if a.shape != b.shape or a.dtype != b.dtype:
         return np.inf
-    if not _is_inexact(a):
+    if not is_inexact(a):
         return 0.0 if np.array_equal(a, b) else np.inf
     wide = np.complex128 if np.iscomplexobj(a) else np.float64
     x, y = a.astype(wide), b.astype(wide)
@@ -114,7 +141,8 @@ def _distance(a: Array, b: Array) -> float:
     return worst / max(1.0, float(np.max(np.abs(y[finite]))))
 
 
-def _is_inexact(array: Array) -> bool:
+def is_inexact(array: Array) -> bool:
+    """Whether an array is of floating point, real or complex, of any width."""
     return array.dtype.kind in "fc" or array.dtype in _BY_DTYPE
 
 
