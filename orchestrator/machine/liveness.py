@@ -63,6 +63,7 @@ def _birth(state: State, device: Device, told: DeviceState) -> None:
     if fresh:
         device.last_seq = 0  # we see this boot from its beginning
     _alive(state, device, report=not fresh)
+    ping(state, device)  # life is proven; the answer tells its clock's offset
 
 
 def _adopt(state: State, device: Device, told: DeviceState) -> None:

@@ -44,7 +44,8 @@ HOP_S = 0.005
 @dataclass
 class FakeAgent:
     """`compute_s` per segment, `fetch_s` and `load_s` per partition. `fail_task(task)` and
-    `fail_load(partition)` may give a failure; `mute` swallows all it would say."""
+    `fail_load(partition)` may give a failure; `mute` swallows all it would say, without `beats`
+    it sends no telemetry by itself."""
 
     world: World
     name: str
@@ -56,6 +57,7 @@ class FakeAgent:
     max_opset: int = 21
     online: bool = False
     mute: bool = False
+    beats: bool = True
     boots: int = 0
     connections: int = 0
     fail_task: Callable[[TaskId], Failure | None] = lambda task: None
@@ -125,7 +127,7 @@ class FakeAgent:
         self.world.tell(ev.TelemetrySeen(self.name, told, False))
 
     def beat(self) -> None:
-        if self.online and not self.mute:
+        if self.online and self.beats and not self.mute:
             self.say_telemetry()
 
     def say(self, *told: dev.DeviceEvent) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from orchestrator.machine import events as ev
@@ -134,7 +136,7 @@ def test_a_dropped_frame_is_sent_again_at_once_and_later_each_time() -> None:
         agent.drop_frame = drop
     world.submit(items=1)
     world.complete(items=1)
-    gaps = [b - a for a, b in zip(drops, drops[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(drops)]
     assert gaps == sorted(gaps)
     assert gaps[-1] > 2 * gaps[0]
     assert results(world, 1)
