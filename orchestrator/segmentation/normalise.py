@@ -174,15 +174,16 @@ def _hoist(graph: onnx.GraphProto) -> None:
     taken = _names(graph)
     for node in graph.node:
         for body in bodies(node):
-            _hoist_from(body, graph, taken)
+            _hoist_from(body, graph, taken, 1)
 
 
-def _hoist_from(body: onnx.GraphProto, graph: onnx.GraphProto, taken: set[str]) -> None:
+def _hoist_from(body: onnx.GraphProto, graph: onnx.GraphProto, taken: set[str], level: int) -> None:
     defaults = {value.name for value in body.input}
     renamed: dict[str, str] = {}
     kept = []
     for tensor in body.initializer:
-        if tensor.name in defaults or stays_inline(tensor):
+        stays = tensor.name in defaults or stays_inline(tensor)
+        if stays or not _packs_alike(body, tensor.name, level):
             kept.append(tensor)
             continue
         renamed[tensor.name] = _fresh(f"{body.name or 'body'}/{tensor.name}", taken)
@@ -195,7 +196,31 @@ def _hoist_from(body: onnx.GraphProto, graph: onnx.GraphProto, taken: set[str]) 
         _pass_outputs(body, renamed)
     for node in body.node:
         for inner in bodies(node):
-            _hoist_from(inner, graph, taken)
+            _hoist_from(inner, graph, taken, level + 1)
+
+
+def _packs_alike(body: onnx.GraphProto, name: str, level: int) -> bool:
+    """Whether moving a weight from `level` to the main graph (0) changes no bit.
+
+    ONNX Runtime packs a weight for its user if it lies in the user's graph or in the one around
+    it, and not if it lies further out; packed and unpacked products differ in their last bits.
+    """
+    return all(use <= 1 or use - level > 1 for use in _use_levels(body, name, level))
+
+
+def _use_levels(body: onnx.GraphProto, name: str, level: int) -> Iterator[int]:
+    """How deep each use of a body's value lies."""
+    for node in body.node:
+        if name in node.input:
+            yield level
+        for inner in bodies(node):
+            if name not in _defined(inner):
+                yield from _use_levels(inner, name, level + 1)
+
+
+def _defined(body: onnx.GraphProto) -> set[str]:
+    own = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+    return own | {name for node in body.node for name in node.output}
 
 
 def _replace_initializers(body: onnx.GraphProto, kept: list[onnx.TensorProto]) -> None:
@@ -211,8 +236,7 @@ def _rename(body: onnx.GraphProto, renamed: dict[str, str]) -> None:
             if name in renamed:
                 node.input[place] = renamed[name]
         for inner in bodies(node):
-            own = {v.name for v in inner.input} | {t.name for t in inner.initializer}
-            own |= {name for made in inner.node for name in made.output}
+            own = _defined(inner)
             _rename(inner, {old: new for old, new in renamed.items() if old not in own})
 
 

@@ -19,6 +19,7 @@ from orchestrator.segmentation.segmenter import segment
 from orchestrator.segmentation.verify import Feeds, identical, run_chain, run_whole
 from tests.support.models import (
     WIDTH,
+    body,
     conditional,
     floats,
     mlp,
@@ -262,6 +263,44 @@ def test_weights_inside_bodies_leave_the_graph(tmp_path: Path) -> None:
     assert max(segment.graph.nbytes for segment in manifest.segments) < 2000
 
 
+@pytest.mark.parametrize(("weight", "use"), [(w, u) for u in range(4) for w in range(u + 1)])
+def test_weights_deep_inside_bodies_are_packed_as_in_the_whole(
+    weight: int, use: int, tmp_path: Path
+) -> None:
+    x = {"x": floats(RNG, 1, WIDTH)}  # one row: there packing shows in the last bits
+    manifest = check(nested(weight, use), tmp_path, x)
+    stays = weight > 0 and use > 1 and use - weight < 2
+    assert bool(manifest.segments[0].weight_nbytes) != stays
+
+
+def nested(weight: int, use: int) -> onnx.ModelProto:
+    """Ifs inside each other: a weight that lies `weight` deep is used `use` deep."""
+    nodes: list[onnx.NodeProto] = []
+    inner: dict[str, NDArray[Any]] = {}  # the weights of the graph one level further in
+    for level in range(use, -1, -1):
+        output = f"o{level}"
+        if level == use:
+            nodes = [helper.make_node("MatMul", ["x", "w"], [output])]
+        else:
+            other = [helper.make_node("Identity", ["x"], [f"i{level}"])]
+            nodes = [
+                helper.make_node(
+                    "If",
+                    ["p"],
+                    [output],
+                    then_branch=body(f"b{level}", nodes, [value(f"o{level + 1}", None)], (), inner),
+                    else_branch=body(f"e{level}", other, [value(f"i{level}", None)]),
+                )
+            ]
+        inner = {"w": floats(RNG, WIDTH, WIDTH)} if level == weight else {}
+    first = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Less", ["s", "big"], ["p"]),
+    ]
+    weights = {**inner, "big": np.array(1e9, np.float32)}
+    return model_of([*first, *nodes], [value("x", ROWS)], [value("o0", ROWS)], weights)
+
+
 def test_a_large_weight_that_a_body_returns_is_handed_over(tmp_path: Path) -> None:
     def branch(name: str) -> onnx.GraphProto:
         weight = tensor("w", floats(RNG, WIDTH, WIDTH))
@@ -274,8 +313,8 @@ def test_a_large_weight_that_a_body_returns_is_handed_over(tmp_path: Path) -> No
         helper.make_node("MatMul", ["x", "w"], ["y"]),
     ]
     for index, key in ((0, "w_a"), (1, "w_b")):
-        body = nodes[2].attribute[index].g
-        body.initializer[0].name = body.output[0].name = key
+        arm = nodes[2].attribute[index].g
+        arm.initializer[0].name = arm.output[0].name = key
     weights = {"zero": np.array(0, np.float32)}
     model = model_of(nodes, [value("x", ROWS)], [value("y", ROWS)], weights)
     manifest = check(model, tmp_path, row_feeds(), segments=2)
