@@ -69,7 +69,9 @@ class FakeAgent:
     resident: PartitionId | None = None
     busy: bool = False
     inputs: dict[ActivationId, tuple[bool, int]] = field(default_factory=dict)
-    outputs: set[ActivationId] = field(default_factory=set)
+    outputs: dict[ActivationId, int] = field(default_factory=dict)
+    finished: dict[TaskId, int] = field(default_factory=dict)
+    cancelled: set[tuple[str, int | None]] = field(default_factory=set)
     barriers: set[str] = field(default_factory=set)
     parked: set[ActivationId] = field(default_factory=set)
     opened: set[ActivationId] = field(default_factory=set)
@@ -97,6 +99,8 @@ class FakeAgent:
         self.assignment, self.resident, self.busy, self.running = None, None, False, None
         for held in (self.inputs, self.outputs, self.status, self.parked, self.opened):
             held.clear()
+        self.finished.clear()
+        self.cancelled.clear()
         self.seq, self.first_unacknowledged = 0, 1
         self.unacknowledged.clear()
         self.connect()
@@ -221,10 +225,22 @@ class FakeAgent:
         if self.drop_frame(activation):
             self.say(dev.FrameDropped(activation, "timed_out", "no room here"))
             return
-        if activation not in self.inputs:
+        if {(activation.run, None), (activation.run, activation.item)} & self.cancelled:
+            self.say(dev.FrameDropped(activation, "cancelled", "its item was cancelled"))
+            return
+        if not self._is_finished(activation, attempt):
             self.inputs[activation] = (barrier, attempt)
         self.say(dev.FrameReceived(activation, sender, 100, self.world.now))
         self._work()
+
+    def _is_finished(self, activation: ActivationId, attempt: int) -> bool:
+        """Computed under this attempt or a later one: not computed again."""
+        listed = self.assignment.partitions if self.assignment else ()
+        return any(
+            each.partition.first == activation.cut
+            and self.finished.get(_task(activation, each), -1) >= attempt
+            for each in listed
+        )
 
     def _ready(self) -> list[tuple[PartitionAssignment, ActivationId]]:
         found = []
@@ -285,8 +301,7 @@ class FakeAgent:
     def _compute(self, each: PartitionAssignment, activation: ActivationId) -> None:
         self.busy = True
         barrier, attempt = self.inputs[activation]
-        part = each.partition
-        task = TaskId(activation.run, activation.item, part.first, part.last, attempt)
+        task = replace(_task(activation, each), attempt=attempt)
         self.running = task
         self.say(dev.TaskStarted(task, self.world.now))
         seconds, boot = self.compute_s * len(each.segments), self.boot
@@ -309,7 +324,8 @@ class FakeAgent:
 
     def _made(self, task: TaskId, barrier: bool, seconds: float) -> None:
         made = task.makes
-        self.outputs.add(made)
+        self.outputs[made] = task.attempt
+        self.finished[replace(task, attempt=0)] = task.attempt
         if barrier:
             self.barriers.add(made.run)
         to = self._dependent(made)
@@ -334,10 +350,12 @@ class FakeAgent:
             to = self._dependent(made)
             if to is not None:
                 self.parked.discard(made)
-                self.send(made, to)
+                if made in self.outputs:
+                    self.send(made, to)
 
     def send(self, activation: ActivationId, to: str) -> None:
-        self.world.carry(self.name, activation, to, activation.run in self.barriers)
+        barrier = activation.run in self.barriers
+        self.world.carry(self.name, activation, to, barrier, self.outputs[activation])
 
     def command(self, batch: cmd.CommandBatch) -> None:
         if not self.online:
@@ -351,10 +369,12 @@ class FakeAgent:
             activation = ActivationId(command.run, item, command.cut)
             if activation in self.outputs:
                 self.send(activation, command.to)
+            else:
+                self.say(dev.FrameDropped(activation, "not_held", "it is not here"))
 
     def _on_release(self, command: cmd.Release) -> None:
         for item in command.items:
-            self.outputs.discard(ActivationId(command.run, item, command.cut))
+            self.outputs.pop(ActivationId(command.run, item, command.cut), None)
 
     def _on_open(self, command: cmd.Open) -> None:
         self.opened |= {ActivationId(command.run, item, command.cut) for item in command.items}
@@ -364,7 +384,8 @@ class FakeAgent:
             return at.run == command.run and (not command.items or at.item in command.items)
 
         self.inputs = {at: value for at, value in self.inputs.items() if not hit(at)}
-        self.outputs = {at for at in self.outputs if not hit(at)}
+        self.outputs = {at: attempt for at, attempt in self.outputs.items() if not hit(at)}
+        self.cancelled |= {(command.run, item) for item in command.items or (None,)}
         self.parked = {at for at in self.parked if not hit(at)}
 
     def _on_report(self, command: cmd.Report) -> None:
@@ -377,6 +398,11 @@ class FakeAgent:
         if command.boot == self.boot and command.seq >= self.first_unacknowledged:
             del self.unacknowledged[: command.seq - self.first_unacknowledged + 1]
             self.first_unacknowledged = command.seq + 1
+
+
+def _task(activation: ActivationId, each: PartitionAssignment) -> TaskId:
+    part = each.partition
+    return TaskId(activation.run, activation.item, part.first, part.last)
 
 
 class World:
@@ -497,13 +523,15 @@ class World:
         self.run_for(0.3)
         return took_s
 
-    def carry(self, sender: str, activation: ActivationId, to: str, barrier: bool) -> None:
+    def carry(
+        self, sender: str, activation: ActivationId, to: str, barrier: bool, attempt: int
+    ) -> None:
         if self.lose_frame(sender, activation, to):
             return
         if to == ORCHESTRATOR:
             self.tell(ev.ResultArrived(sender, self.head(activation)))
         elif to in self.agents:
-            self.later(HOP_S, lambda: self.agents[to].frame(activation, sender, barrier, 0))
+            self.later(HOP_S, lambda: self.agents[to].frame(activation, sender, barrier, attempt))
 
     def _carry_out(self, instruction: ins.Instruction) -> None:
         getattr(self, f"_do_{type(instruction).__name__}", lambda _: None)(instruction)

@@ -292,7 +292,7 @@ def test_an_orchestrator_that_starts_anew_finishes_what_was_stored() -> None:
 def test_an_inventory_of_an_unknown_run_is_answered_with_cancel() -> None:
     world = three()
     agent = world.agents["a"]
-    agent.outputs.add(ActivationId("gone", 0, 2))
+    agent.outputs[ActivationId("gone", 0, 2)] = 0
     agent.report()
     world.run_for(1.0)
     assert not agent.outputs
@@ -303,7 +303,7 @@ def test_late_events_of_an_item_that_is_over_make_its_device_forget_it() -> None
     world.submit(items=2)
     world.complete(items=2)
     agent = world.agents["a"]
-    agent.outputs.add(ActivationId("r1", 0, 2))
+    agent.outputs[ActivationId("r1", 0, 2)] = 0
     agent.report()
     world.run_for(1.0)
     assert not agent.outputs

@@ -36,12 +36,18 @@ class Chaos(RuleBasedStateMachine):
         self.losing: set[str] = set()
         self.ended: set[tuple[str, int]] = set()
 
-    @initialize(count=st.integers(1, 4), segments=st.integers(1, 6), budget=st.integers(25, 60))
-    def begin(self, count: int, segments: int, budget: int) -> None:
+    @initialize(
+        count=st.integers(1, 4),
+        segments=st.integers(1, 6),
+        budget=st.integers(25, 60),
+        barrier=st.booleans(),
+    )
+    def begin(self, count: int, segments: int, budget: int, barrier: bool) -> None:
         manifest = tiny_manifest(weights=[10 * MB] * segments)
         options = OrchestratorOptions(no_device_s=30.0)
         self.world = World(manifest, options).begin(*NAMES[:count], budget=budget * MB)
         self.world.lose_frame = lambda sender, at, to: to in self.losing
+        self.submit("r1", 4, barrier, False, None)
 
     @rule(
         run=runs,
@@ -221,7 +227,10 @@ class Chaos(RuleBasedStateMachine):
 
     @invariant()
     def an_item_has_at_most_one_kind_of_outcome(self) -> None:
-        outcomes = self.world.outcomes if hasattr(self, "world") else {}
+        if not hasattr(self, "world"):
+            return
+        self.world.run_for(0.03)
+        outcomes = self.world.outcomes
         assert all(len(set(what)) == 1 for what in outcomes.values())
 
     def teardown(self) -> None:
