@@ -280,7 +280,8 @@ class AnyOrder(RuleBasedStateMachine):
         """Once nothing fails any more, whatever may run has run."""
         if not self.online:
             self.the_connection_goes_or_comes()
-        for _ in range(300):
+        self.time_passes(10.0)
+        for _ in range(200):
             self.a_barrier_opens(0)
             self.a_barrier_opens(2)
             self.a_barrier_opens(4)
@@ -292,7 +293,6 @@ class AnyOrder(RuleBasedStateMachine):
             if self.doing:
                 self.what_is_under_way_ends("well")
             self.the_spool_is_what_the_machine_says()
-        self.time_passes(10.0)
         assert [self.doing, self.fetching, self.removing] == [None, {}, []], "it comes to rest"
         agent = self.machine._agent
         for record in agent.partitions.listed():

@@ -1,0 +1,63 @@
+"""The orchestrator's disk: survives its crashes. Refuses a second outcome for an item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from orchestrator.machine.events import Outcome, StoredRun
+from orchestrator.machine.instructions import StoreRun
+
+
+@dataclass
+class JournaledRun:
+    record: StoreRun
+    stored_at: float
+    count: int | None
+    inputs: dict[int, str] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    results: dict[int, str] = field(default_factory=dict)
+
+
+class Journal:
+    def __init__(self) -> None:
+        self.generation = 0
+        self.runs: dict[str, JournaledRun] = {}
+        self.ever: dict[tuple[str, int], str | None] = {}
+
+    def store_run(self, record: StoreRun, now: float) -> None:
+        if record.run not in self.runs:
+            self.runs[record.run] = JournaledRun(record, now, record.count)
+
+    def store_input(self, run: str, item: int, value: str) -> None:
+        self.runs[run].inputs[item] = value
+
+    def store_outcome(self, run: str, outcome: Outcome, value: str | None) -> None:
+        key = (run, outcome.item)
+        assert key not in self.ever, f"a second outcome for {key}"
+        self.ever[key] = outcome.kind
+        self.runs[run].outcomes[outcome.item] = outcome
+        if value is not None:
+            self.runs[run].results[outcome.item] = value
+
+    def acknowledge(self, run: str, items: tuple[int, ...]) -> None:
+        known = self.runs.get(run)
+        for item in items if known else ():
+            assert known is not None
+            known.outcomes[item] = replace(known.outcomes[item], acknowledged=True)
+            known.results.pop(item, None)
+
+    def replay(self, now: float) -> tuple[StoredRun, ...]:
+        return tuple(
+            StoredRun(
+                run=name,
+                party=run.record.party,
+                model_name=run.record.model_name,
+                model=run.record.model,
+                options=run.record.options,
+                count=run.count,
+                inputs=tuple(sorted(run.inputs)),
+                outcomes=tuple(run.outcomes.values()),
+                age_s=now - run.stored_at,
+            )
+            for name, run in self.runs.items()
+        )

@@ -1,0 +1,125 @@
+"""Both machines together while hypothesis lets things fail; then calm, and every run must end."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from edge_agent.machine import events as happened
+from orchestrator.machine.options import OrchestratorOptions
+from tests.simulation.network import Weather
+from tests.simulation.virtual_agent import VirtualAgent
+from tests.simulation.virtual_client import RESULT
+from tests.simulation.world import World
+
+OPTIONS = OrchestratorOptions(item_limit_s=120.0, no_device_s=30.0)
+END_LIMIT_S = 1200.0
+REST_LIMIT_S = 300.0
+RUNS_LIMIT = 3
+MANY_AGENTS = st.lists(st.sampled_from([14, 25, 40]), min_size=1, max_size=5)
+SECONDS = st.sampled_from([0.05, 0.3, 1.0, 5.0, 40.0])
+WHICH = st.integers(0, 4)
+
+
+class Storm(RuleBasedStateMachine):
+    """Each rule lets one thing fail, or some time pass."""
+
+    @initialize(
+        memory_mb=MANY_AGENTS,
+        segments=st.integers(1, 6),
+        disk_mb=st.sampled_from([45, 200]),
+        seed=st.integers(0, 1000),
+    )
+    def begin(self, memory_mb: list[int], segments: int, disk_mb: int, seed: int) -> None:
+        self.world = World(
+            *memory_mb, segments=segments, options=OPTIONS, seed=seed, disk_mb=disk_mb
+        )
+
+    @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)
+    @rule(items=st.integers(1, 6), barrier=st.booleans(), exact=st.booleans())
+    def a_run_is_submitted(self, items: int, barrier: bool, exact: bool) -> None:
+        name = f"run{len(self.world.client.runs)}"
+        self.world.submit(name, items, barrier=barrier, exact=exact)
+
+    @precondition(lambda self: self.world.client.runs)
+    @rule(which=WHICH)
+    def a_run_is_cancelled(self, which: int) -> None:
+        names = sorted(self.world.client.runs)
+        self.world.client.cancel(names[which % len(names)])
+
+    @rule(seconds=SECONDS)
+    def time_passes(self, seconds: float) -> None:
+        self.world.clock.run_for(seconds)
+
+    @rule(
+        loss=st.sampled_from([0.0, 0.03, 0.3]),
+        doubling=st.sampled_from([0.0, 0.1]),
+        delay_s=st.sampled_from([0.0, 0.05, 2.0]),
+        seed=st.integers(0, 1000),
+    )
+    def the_weather_changes(self, loss: float, doubling: float, delay_s: float, seed: int) -> None:
+        self.world.broker.weather = Weather(loss, doubling, delay_s, Random(seed))
+
+    def _agent(self, which: int) -> VirtualAgent:
+        return self.world.agents[which % len(self.world.agents)]
+
+    @rule(which=WHICH)
+    def an_agent_crashes_or_comes_back(self, which: int) -> None:
+        agent = self._agent(which)
+        if agent.running:
+            agent.crash()
+        else:
+            agent.start()
+
+    @rule(which=WHICH)
+    def an_agent_is_stopped(self, which: int) -> None:
+        self._agent(which).feed(happened.StopAsked("a person"))
+
+    @rule(which=WHICH, away_s=st.sampled_from([0.3, 5.0, 60.0]), silently=st.booleans())
+    def a_link_fails(self, which: int, away_s: float, silently: bool) -> None:
+        self._agent(which).disconnect(away_s, silently)
+
+    @rule(which=WHICH, fault=st.sampled_from(["failing", "fatal", "rotten", "refused"]))
+    def an_agent_has_a_fault(self, which: int, fault: str) -> None:
+        self._agent(which).faults.append(fault)
+
+    @rule()
+    def the_orchestrator_crashes_or_comes_back(self) -> None:
+        if self.world.orchestrator.running:
+            self.world.orchestrator.crash()
+        else:
+            self.world.orchestrator.start()
+
+    @rule(away_s=st.sampled_from([0.5, 20.0]))
+    def the_orchestrators_link_fails(self, away_s: float) -> None:
+        self.world.orchestrator.lose_broker(away_s)
+
+    @rule(keep_retained=st.booleans())
+    def the_broker_breaks(self, keep_retained: bool) -> None:
+        self.world.break_broker(keep_retained)
+
+    @rule()
+    def the_store_goes_or_comes(self) -> None:
+        self.world.store_up = not self.world.store_up
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.world.calm()
+        self.world.complete(*self.world.client.runs.values(), limit_s=END_LIMIT_S)
+        for run in self.world.client.runs.values():
+            for item, what in run.outcomes.items():
+                assert what == RESULT or run.reasons[item], "an error without a reason"
+        self.world.rest(REST_LIMIT_S)
+
+
+TestStorm = Storm.TestCase
+TestStorm.settings = settings(
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,392 @@
+"""An agent's shell without a device: a disk that survives, a memory that holds one partition, a
+spool of hashes. Checks what only the shell can see: one resident partition, verified blobs, no
+output gone before it was released.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from edge_agent.machine import events as happened
+from edge_agent.machine import instructions as told
+from edge_agent.machine.machine import AgentMachine
+from tests.simulation import tensors
+from tests.simulation.clockwork import Clockwork
+from tests.simulation.network import Broker, Message
+from wire import record
+from wire.ids import ActivationId
+from wire.messages import commands as cmd
+from wire.messages import events as dev
+from wire.messages.assignment import Assignment, PartitionAssignment
+from wire.messages.commands import CommandBatch
+from wire.messages.events import EventBatch
+from wire.messages.residency import Residency
+from wire.messages.state import Capabilities, DeviceState, OrchestratorState
+from wire.messages.telemetry import Telemetry
+
+TELEMETRY_S = 10.0
+RECONNECT_S = 1.0
+FRAME_NBYTES, FRAME_RAW_NBYTES = 100, 32
+Slot = tuple[ActivationId, str]
+
+
+class Surroundings(Protocol):
+    """What an agent's shell needs of the world."""
+
+    clock: Clockwork
+    broker: Broker
+    random: Random
+    store_up: bool
+
+    def received(self, device: str, activation: ActivationId) -> None: ...
+    def check_sent(self, value: str, activation: ActivationId) -> None: ...
+
+
+class VirtualAgent:
+    def __init__(
+        self,
+        world: Surroundings,
+        name: str,
+        capabilities: Capabilities,
+        clock_offset_s: float = 0.0,
+        fetch_s: float = 0.2,
+        load_s: float = 0.05,
+        compute_s: float = 0.02,
+    ) -> None:
+        self.world, self.name, self.capabilities = world, name, capabilities
+        self.offset_s = clock_offset_s
+        self.fetch_s, self.load_s, self.compute_s = fetch_s, load_s, compute_s
+        self.disk: dict[str, int] = {}
+        self.boots = self.connections = 0
+        self.boot = self.met = ""
+        self.running = False
+        self.connected = False
+        self.faults: list[str] = []
+        self.seen: Counter[str] = Counter()
+        self.history: list[tuple[float, dev.DeviceEvent]] = []
+        self.refused: happened.FrameHead | None = None
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        self.machine = AgentMachine(self.name, self.capabilities)
+        self.spool: dict[Slot, tuple[str, happened.FrameHead]] = {}
+        self.memory: PartitionAssignment | None = None
+        self.busy = False
+        self.fetching: dict[str, int] = {}
+        self.fetches = 0
+        self.released: set[ActivationId] = set()
+        self.cancelled: list[cmd.Cancel] = []
+        self.tick = 0
+        self.last_seq = 0
+
+    # life
+
+    def start(self) -> None:
+        """A fresh process on what the disk has."""
+        self.boots += 1
+        self.running = True
+        self._forget_process()
+        self.boot = f"{self.name}-boot{self.boots}"
+        self.feed(happened.Started(self.boot, dict(self.disk)))
+        self._later(0.05, self.connect)
+        self._later(TELEMETRY_S, self._beat)
+
+    def crash(self) -> None:
+        """The process is gone, and with it everything but the disk."""
+        self.running = self.connected = False
+        self.boots += 1  # what was under way belongs to nobody
+        self.world.broker.drop(self.name)
+
+    def connect(self) -> None:
+        if self.connected:
+            return
+        self.connections += 1
+        connection = f"{self.name}-c{self.connections}"
+        first = self.met != self.boot
+        self.met = self.boot
+        will = DeviceState("offline", connection, self.boot, "0", 1, None, "its will")
+        topic = f"state/{self.name}"
+        kept = self.world.broker.retained.get(topic)
+        self.connected = True
+        self.world.broker.connect(
+            self.name, self._receive, Message(topic, record.encode(will)), clean=first
+        )
+        own = record.decode(DeviceState, kept.payload) if kept else None
+        self.feed(happened.Connected(connection, not first, own))
+
+    def disconnect(self, away_s: float = RECONNECT_S, silently: bool = False) -> None:
+        """The link fails; `silently`: the broker only notices when we are back."""
+        if not (self.running and self.connected):
+            return
+        self.connected = False
+        session = self.world.broker.sessions.get(self.name)
+        if silently and session is not None:
+            session.online = False
+        else:
+            self.world.broker.drop(self.name)
+        self.feed(happened.Disconnected("the link failed"))
+        self._later(away_s, self.connect)
+
+    def lose_broker(self) -> None:
+        if self.running and self.connected:
+            self.connected = False
+            self.feed(happened.Disconnected("the broker is gone"))
+            self._later(RECONNECT_S + self.world.random.random(), self.connect)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Unless this process is gone by then."""
+        boots = self.boots
+        self.world.clock.later(seconds, lambda: act() if boots == self.boots else None)
+
+    def _beat(self) -> None:
+        self.feed(
+            happened.TelemetryRead(
+                Telemetry(
+                    connection="",
+                    uptime_s=self.world.clock.now,
+                    rss_nbytes=1,
+                    rss_peak_nbytes=1,
+                    rss_floor_nbytes=1,
+                    queue_depth=0,
+                    held_nbytes=0,
+                    battery_percent=90.0,
+                )
+            )
+        )
+        self._later(TELEMETRY_S, self._beat)
+
+    # the machine
+
+    @property
+    def now(self) -> float:
+        return self.world.clock.now + self.offset_s
+
+    def feed(self, event: happened.Event) -> None:
+        if not self.running:
+            return
+        self.seen[type(event).__name__] += 1
+        instructions = self.machine.handle(event, self.now)
+        self._note_events()
+        for instruction in instructions:
+            getattr(self, f"_do_{type(instruction).__name__}")(instruction)
+        self._set_alarm(isinstance(event, happened.Ticked))
+
+    def _note_events(self) -> None:
+        for seq, event in self.machine._agent.log._events.items():
+            if seq > self.last_seq:
+                self.last_seq = seq
+                self.history.append((self.world.clock.now, event))
+
+    def _set_alarm(self, ticked: bool) -> None:
+        wake = self.machine.wake_at()
+        self.tick += 1
+        if wake is None:
+            return
+        assert not ticked or wake > self.now, f"{self.name} wants to be woken again at once"
+        tick = self.tick
+        self._later(
+            max(0.0, wake - self.now),
+            lambda: self.feed(happened.Ticked()) if tick == self.tick else None,
+        )
+
+    # what comes
+
+    def _receive(self, message: Message) -> None:
+        if not self.running:
+            return
+        if message.kind == "data":
+            self._frame(*message.payload)
+        elif message.kind == "assignment":
+            assignment = record.decode(Assignment, message.payload)
+            self.feed(happened.AssignmentArrived(assignment))
+        elif message.kind == "orchestrator":
+            state = record.decode(OrchestratorState, message.payload)
+            self.feed(happened.OrchestratorSeen(state, message.retained))
+        elif message.kind == "commands":
+            self._commands(record.decode(CommandBatch, message.payload))
+
+    def _commands(self, batch: CommandBatch) -> None:
+        for command in batch.commands:
+            if isinstance(command, cmd.Release):
+                self.released |= {
+                    ActivationId(command.run, item, command.cut) for item in command.items
+                }
+            elif isinstance(command, cmd.Cancel):
+                self.cancelled.append(command)
+        self.feed(happened.CommandsArrived(batch))
+
+    def _frame(self, sender: str, head: happened.FrameHead, value: str) -> None:
+        self.spool[head.activation, "input"] = (value, head)
+        self.world.received(self.name, head.activation)
+        self.feed(happened.FrameArrived(head, sender))
+
+    # what is told
+
+    def _do_FetchBlob(self, each: told.FetchBlob) -> None:  # noqa: N802 (named as the instruction)
+        digest = each.blob.digest
+        assert digest not in self.fetching, "one fetch per digest"
+        self.fetches += 1
+        token = self.fetching[digest] = self.fetches
+        self._later(self._about(self.fetch_s), lambda: self._fetched(each, token))
+
+    def _fetched(self, each: told.FetchBlob, token: int) -> None:
+        digest = each.blob.digest
+        if self.fetching.get(digest) != token:
+            return
+        del self.fetching[digest]
+        if not self.world.store_up:
+            self.feed(happened.FetchFailed(digest, "store_unreachable", "it is down", True))
+            return
+        self.disk[digest] = each.blob.nbytes
+        self.feed(happened.BlobFetched(digest, each.blob.nbytes, self.fetch_s))
+
+    def _do_CancelFetch(self, each: told.CancelFetch) -> None:  # noqa: N802
+        if self.fetching.pop(each.digest, None) is not None:
+            cancelled = happened.FetchFailed(each.digest, "cancelled", "as asked", False)
+            self._later(0.001, lambda: self.feed(cancelled))
+
+    def _do_RemoveBlobs(self, each: told.RemoveBlobs) -> None:  # noqa: N802
+        for digest in each.digests:
+            del self.disk[digest]
+        self._later(0.001, lambda: self.feed(happened.BlobsRemoved(each.digests)))
+
+    def _do_Load(self, each: told.Load) -> None:  # noqa: N802
+        assert self.memory is None, f"{self.name}: two partitions in memory"
+        assert not self.busy
+        assert all(self.disk.get(blob.digest) == blob.nbytes for blob in each.assigned.blobs)
+        self.memory, self.busy = each.assigned, True
+        self._later(self._about(self.load_s), lambda: self._loaded(each))
+
+    def _loaded(self, each: told.Load) -> None:
+        self.busy = False
+        partition = each.assigned.partition
+        if "rotten" in self.faults:
+            self.faults.remove("rotten")
+            self.memory = None
+            digest = each.assigned.blobs[-1].digest
+            del self.disk[digest]
+            self.feed(happened.LoadRefused(partition, "blob_corrupt", "rotten", (digest,)))
+        elif "refused" in self.faults:
+            self.faults.remove("refused")
+            self.memory = None
+            self.feed(happened.LoadRefused(partition, "over_budget", "measured more", ()))
+        else:
+            self.feed(happened.PartitionReady(partition, each.streamed, self.load_s, 1, 2))
+
+    def _do_Unload(self, each: told.Unload) -> None:  # noqa: N802
+        assert self.memory is not None
+        assert self.memory.partition == each.partition
+        assert not self.busy
+        self.busy = True
+        self._later(self._about(0.01), lambda: self._unloaded(each))
+
+    def _unloaded(self, each: told.Unload) -> None:
+        self.busy, self.memory = False, None
+        self.feed(happened.PartitionGone(each.partition, 0.01, 1))
+
+    def _do_Execute(self, each: told.Execute) -> None:  # noqa: N802
+        assert self.memory is not None
+        assert self.memory.partition == each.assigned.partition, "runs on what is loaded"
+        assert not self.busy
+        self.busy = True
+        value, head = self.spool[each.task.needs, "input"]
+        segments = each.task.last - each.task.first + 1
+        seconds = self._about(self.compute_s) * segments
+        self._later(seconds, lambda: self._executed(each, value, head, seconds))
+
+    def _executed(
+        self, each: told.Execute, value: str, head: happened.FrameHead, seconds: float
+    ) -> None:
+        self.busy = False
+        task = each.task
+        for fault in ("failing", "fatal"):
+            if fault in self.faults:
+                self.faults.remove(fault)
+                fatal = fault == "fatal"
+                self.memory = None if fatal else self.memory
+                self.feed(happened.ExecutionFailed(task, "compute_failed", fault, fatal))
+                return
+        emitted = happened.FrameHead(
+            head.model,
+            task.makes,
+            task.attempt,
+            head.exact,
+            head.barrier,
+            FRAME_NBYTES,
+            FRAME_RAW_NBYTES,
+        )
+        self.spool[task.makes, "output"] = (tensors.through(value, task.first, task.last), emitted)
+        self.feed(happened.TaskExecuted(task, emitted, 0.0, seconds, 0.0, ()))
+
+    def _about(self, seconds: float) -> float:
+        return seconds * (0.5 + self.world.random.random())
+
+    def _do_SendFrame(self, each: told.SendFrame) -> None:  # noqa: N802
+        value, head = self.spool[each.activation, "output"]
+        self.world.check_sent(value, each.activation)
+        self._publish(f"data/{each.to}", (self.name, head, value))
+
+    def _do_ForgetFrame(self, each: told.ForgetFrame) -> None:  # noqa: N802
+        gone = self.spool.pop((each.activation, each.side), None)
+        if each.side == "output" and gone is not None:
+            assert self._may_go(each.activation), f"{each.activation} went without a release"
+
+    def _may_go(self, activation: ActivationId) -> bool:
+        run, item = activation.run, activation.item
+        return activation in self.released or any(
+            command.run == run and (not command.items or item in command.items)
+            for command in self.cancelled
+        )
+
+    def _do_ObeyAssignment(self, each: told.ObeyAssignment) -> None:  # noqa: N802
+        """Limits are for a real spool."""
+
+    def _do_PublishState(self, each: told.PublishState) -> None:  # noqa: N802
+        self._publish(f"state/{self.name}", record.encode(each.state), keep=True)
+
+    def _do_PublishResidency(self, each: told.PublishResidency) -> None:  # noqa: N802
+        again = record.decode(Residency, record.encode(each.residency))
+        assert again == each.residency
+        self._publish(f"residency/{self.name}", record.encode(each.residency), keep=True)
+
+    def _do_PublishEvents(self, each: told.PublishEvents) -> None:  # noqa: N802
+        payload = record.encode(each.batch)
+        assert record.decode(EventBatch, payload) == each.batch
+        self._publish(f"events/{self.name}", payload)
+
+    def _do_PublishTelemetry(self, each: told.PublishTelemetry) -> None:  # noqa: N802
+        self._publish(f"telemetry/{self.name}", record.encode(each.telemetry), keep=True)
+
+    def _publish(self, topic: str, payload: object, keep: bool = False) -> None:
+        assert self.connected, f"{self.name} says {topic} while disconnected"
+        self.world.broker.publish(self.name, topic, payload, keep)
+
+    def _do_StayDisconnected(self, each: told.StayDisconnected) -> None:  # noqa: N802
+        raise AssertionError(f"{self.name} believes that it was replaced")
+
+    def _do_Stop(self, each: told.Stop) -> None:  # noqa: N802
+        self.running = self.connected = False
+        self.boots += 1
+        self.world.broker.drop(self.name, gracefully=True)
+
+    # what must hold
+
+    def check(self) -> None:
+        if not self.running:
+            return
+        agent = self.machine._agent
+        assert agent.held.nbytes <= self.capabilities.hold_nbytes, f"{self.name} holds too much"
+        assert sum(self.disk.values()) <= self.capabilities.disk_budget_nbytes
+        assert len(agent.log) <= agent.limits.log_events
+        held = {(name, "output") for name in agent.held.outputs}
+        held |= {(name, "input") for name in agent.held.inputs}
+        running = {(agent.seat.task.needs, "input")} if agent.seat.task else set()
+        assert held <= self.spool.keys() <= held | running, f"{self.name}'s spool leaks"
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing of any item is left here."""
+        return not self.running or not self.spool

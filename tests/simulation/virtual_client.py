@@ -1,0 +1,170 @@
+"""A person's program: submits until accepted, sends inputs by credit, acknowledges results.
+
+Every outcome that comes is noted; two different ones for an item are a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from edge_agent.machine.events import FrameHead
+from tests.simulation import tensors
+from tests.simulation.clockwork import Clockwork
+from tests.simulation.network import Broker, Message
+from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES
+from wire import record
+from wire.ids import ActivationId
+from wire.manifest import Manifest
+from wire.messages.requests import (
+    Accepted,
+    AcknowledgeResults,
+    CancelRun,
+    InputsStored,
+    ItemFailed,
+    Rejected,
+    Request,
+    Response,
+    Resume,
+    RunOptions,
+    Submit,
+)
+
+ASK_AGAIN_S = 4.0
+RESULT = "result"
+
+
+class Surroundings(Protocol):
+    clock: Clockwork
+    broker: Broker
+    manifest: Manifest
+
+
+@dataclass
+class ClientRun:
+    name: str
+    items: int
+    options: RunOptions
+    accepted: bool = False
+    rejected: str | None = None
+    credit: int = 0
+    stored: set[int] = field(default_factory=set)
+    flying: dict[int, None] = field(default_factory=dict)
+    outcomes: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    cancelling: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.rejected is not None or len(self.outcomes) == self.items
+
+
+class VirtualClient:
+    def __init__(self, world: Surroundings, party: str) -> None:
+        self.world, self.party = world, party
+        self.runs: dict[str, ClientRun] = {}
+        self.heard_at = 0.0
+        world.broker.connect(party, self._receive, clean=True)
+        self._again()
+
+    def submit(self, name: str, items: int, options: RunOptions | None = None) -> ClientRun:
+        run = self.runs[name] = ClientRun(name, items, options or RunOptions())
+        self._submit(run)
+        return run
+
+    def cancel(self, name: str) -> None:
+        self.runs[name].cancelling = True
+        self._say(CancelRun(name))
+
+    def _submit(self, run: ClientRun) -> None:
+        self._say(Submit(run.name, self.world.manifest.name, run.options, run.items))
+
+    def _say(self, request: Request) -> None:
+        self.world.broker.publish(self.party, f"requests/{self.party}", record.encode(request))
+
+    def _again(self) -> None:
+        """Whatever was not answered is asked again."""
+        if not self.world.broker.is_online(self.party):
+            self.world.broker.connect(self.party, self._receive)
+        for run in self.runs.values():
+            if run.over:
+                continue
+            if not run.accepted:
+                self._submit(run)
+            elif run.cancelling:
+                self._say(CancelRun(run.name))
+                self._say(Resume(run.name))
+            else:
+                run.flying.clear()
+                self._say(Resume(run.name))
+        self.world.clock.later(ASK_AGAIN_S, self._again)
+
+    def _receive(self, message: Message) -> None:
+        if message.kind == "data":
+            self._result(*message.payload)
+        elif message.kind == "responses":
+            response = record.decode(Response, message.payload)
+            run = self.runs[response.run]
+            self._HANDLERS[type(response)](self, run, response)
+
+    def _result(self, activation: ActivationId, value: str) -> None:
+        run = self.runs[activation.run]
+        end = len(self.world.manifest.segments)
+        expected = tensors.through(tensors.feed(run.name, activation.item), 0, end - 1)
+        assert value == expected, f"{activation} is not what the whole model gives"
+        self._outcome(run, activation.item, RESULT)
+
+    def _outcome(self, run: ClientRun, item: int, what: str) -> None:
+        before = run.outcomes.setdefault(item, what)
+        assert before == what, f"{run.name}/{item} was {before} and then {what}"
+        self._say(AcknowledgeResults(run.name, (item,)))
+
+    def _accepted(self, run: ClientRun, told: Accepted) -> None:
+        run.accepted, run.credit = True, told.credit
+        self._feed(run)
+
+    def _inputs_stored(self, run: ClientRun, told: InputsStored) -> None:
+        for first, last in told.ranges:
+            run.stored.update(range(first, last + 1))
+        run.credit = told.credit
+        for item in run.stored & run.flying.keys():
+            del run.flying[item]
+        self._feed(run)
+
+    def _feed(self, run: ClientRun) -> None:
+        for item in range(run.items):
+            if len(run.flying) >= run.credit or run.cancelling:
+                return
+            if item not in run.stored and item not in run.flying:
+                run.flying[item] = None
+                self._send(run, item)
+
+    def _send(self, run: ClientRun, item: int) -> None:
+        head = FrameHead(
+            self.world.manifest.digest,
+            ActivationId(run.name, item, 0),
+            0,
+            run.options.exact,
+            run.options.barrier,
+            FRAME_NBYTES,
+            FRAME_RAW_NBYTES,
+        )
+        frame = (self.party, head, tensors.feed(run.name, item))
+        self.world.broker.publish(self.party, "data/orchestrator", frame)
+
+    def _item_failed(self, run: ClientRun, told: ItemFailed) -> None:
+        run.reasons[told.item] = told.reason
+        self._outcome(run, told.item, told.kind)
+
+    def _rejected(self, run: ClientRun, told: Rejected) -> None:
+        """Of a run that ended, this only says that it is known no more."""
+        if not run.over:
+            run.rejected = f"{told.kind}: {told.reason}"
+
+    _HANDLERS: ClassVar[dict[type, Callable[[VirtualClient, ClientRun, Any], None]]] = {
+        Accepted: _accepted,
+        InputsStored: _inputs_stored,
+        ItemFailed: _item_failed,
+        Rejected: _rejected,
+    }

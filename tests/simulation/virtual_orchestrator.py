@@ -1,0 +1,266 @@
+"""The orchestrator's shell without disk or broker: pending frames, a journal that survives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from edge_agent.machine.events import FrameHead as DeviceFrameHead
+from orchestrator.machine import events as ev
+from orchestrator.machine import instructions as ins
+from orchestrator.machine.machine import OrchestratorMachine
+from orchestrator.machine.options import OrchestratorOptions
+from tests.simulation.clockwork import Clockwork
+from tests.simulation.journal import Journal
+from tests.simulation.network import Broker, Message
+from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES
+from wire import record
+from wire.elements import Element
+from wire.ids import ActivationId
+from wire.manifest import Manifest
+from wire.messages import commands as cmd
+from wire.messages.assignment import Assignment
+from wire.messages.events import EventBatch
+from wire.messages.requests import Request, Response
+from wire.messages.residency import Residency
+from wire.messages.state import DeviceState, OrchestratorState
+from wire.messages.telemetry import Telemetry
+
+NAME = "orchestrator"
+SYNC_S = 0.003
+FOR_WATCHERS = (ins.PublishModel, ins.ClearModel, ins.PublishRun, ins.ClearRun)
+
+
+class Surroundings(Protocol):
+    clock: Clockwork
+    broker: Broker
+    random: Random
+    manifest: Manifest
+
+    def check_release(self, command: cmd.Release) -> None: ...
+
+
+class VirtualOrchestrator:
+    def __init__(self, world: Surroundings, options: OrchestratorOptions) -> None:
+        self.world, self.options = world, options
+        self.journal = Journal()
+        self.boots = self.connections = 0
+        self.running = self.connected = False
+        self.generations: list[int] = []
+        self.assignments: list[tuple[float, str, Assignment]] = []
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        self.machine = OrchestratorMachine(self.options)
+        self.pending: dict[ActivationId, str] = {}
+        self.tick = 0
+        self.seen: Counter[str] = Counter()
+
+    def start(self) -> None:
+        self.boots += 1
+        self.running = True
+        self._forget_process()
+        self.journal.generation += 1
+        self.generations.append(self.journal.generation)
+        now = self.world.clock.now
+        runs = self.journal.replay(now)
+        self.feed(ev.Started(f"o{self.boots}", self.journal.generation, runs, "http://:1"))
+        self.feed(ev.ModelAdded(self.world.manifest))
+        self.connect(clean=True)
+
+    def crash(self) -> None:
+        """Syncs under way may be lost; the journal stays."""
+        self.running = self.connected = False
+        self.boots += 1
+        self.world.broker.drop(NAME)
+
+    def connect(self, clean: bool = False) -> None:
+        if self.connected:
+            return
+        self.connections += 1
+        connection = f"o-c{self.connections}"
+        will = OrchestratorState(
+            "offline", connection, f"o{self.boots}", self.journal.generation, "0", 1
+        )
+        self.connected = True
+        self.world.broker.connect(
+            NAME, self._receive, Message("orchestrator/", record.encode(will)), clean=clean
+        )
+        self.feed(ev.Connected(connection))
+
+    def lose_broker(self, away_s: float = 1.0) -> None:
+        if self.running and self.connected:
+            self.connected = False
+            self.world.broker.drop(NAME)
+            self.feed(ev.Disconnected("the broker is gone"))
+            self._later(away_s, self.connect)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        boots = self.boots
+        self.world.clock.later(seconds, lambda: act() if boots == self.boots else None)
+
+    def feed(self, event: ev.Event) -> None:
+        if not self.running:
+            return
+        self.seen[type(event).__name__] += 1
+        for instruction in self.machine.handle(event, self.world.clock.now):
+            if not isinstance(instruction, FOR_WATCHERS):
+                getattr(self, f"_do_{type(instruction).__name__}")(instruction)
+        self._set_alarm(isinstance(event, ev.Ticked))
+
+    def _set_alarm(self, ticked: bool) -> None:
+        wake, now = self.machine.wake_at(), self.world.clock.now
+        self.tick += 1
+        if wake is None:
+            return
+        assert not ticked or wake > now, "the orchestrator wants to be woken again at once"
+        tick = self.tick
+        self._later(
+            max(0.0, wake - now), lambda: self.feed(ev.Ticked()) if tick == self.tick else None
+        )
+
+    # what comes
+
+    def _receive(self, message: Message) -> None:
+        if not self.running:
+            return
+        event = self._event_of(message, message.name, message.retained)
+        self.feed(event)
+
+    def _event_of(self, message: Message, name: str, retained: bool) -> ev.Event:
+        payload: Any = message.payload
+        if message.kind == "data":
+            return self._frame(*payload)
+        if message.kind == "state":
+            return ev.DeviceStateSeen(name, record.decode(DeviceState, payload), retained)
+        if message.kind == "telemetry":
+            return ev.TelemetrySeen(name, record.decode(Telemetry, payload), retained)
+        if message.kind == "residency":
+            return ev.ResidencySeen(name, record.decode(Residency, payload), retained)
+        if message.kind == "assignment":
+            return ev.AssignmentSeen(name, record.decode(Assignment, payload))
+        if message.kind == "events":
+            return ev.EventsArrived(name, record.decode(EventBatch, payload))
+        if message.kind == "requests":
+            return ev.RequestArrived(name, record.decode(Request, payload))
+        assert message.kind == "orchestrator"
+        record.decode(OrchestratorState, payload)
+        return ev.Ticked()
+
+    def _frame(self, sender: str, head: DeviceFrameHead, value: str) -> ev.Event:
+        at = head.activation
+        self.pending[at] = value
+        names = self.world.manifest.cuts[at.cut].names
+        tensors = tuple(ev.TensorHead(name, Element.FLOAT, (1, 8)) for name in names)
+        seen = ev.FrameHead(
+            head.model, at, head.attempt, head.exact, FRAME_NBYTES, FRAME_RAW_NBYTES, tensors
+        )
+        if sender.startswith("clients/"):
+            return ev.InputArrived(sender, seen)
+        return ev.ResultArrived(sender, seen)
+
+    # what is told
+
+    def _do_RaiseGeneration(self, each: ins.RaiseGeneration) -> None:  # noqa: N802
+        self.journal.generation = max(self.journal.generation, each.above) + 1
+        self.generations.append(self.journal.generation)
+        raised = ev.GenerationRaised(self.journal.generation)
+        self._later(SYNC_S, lambda: self.feed(raised))
+
+    def _do_StoreRun(self, each: ins.StoreRun) -> None:  # noqa: N802
+        def stored() -> None:
+            self.journal.store_run(each, self.world.clock.now)
+            self.feed(ev.RunStored(each.run))
+
+        self._later(SYNC_S, stored)
+
+    def _do_StoreInput(self, each: ins.StoreInput) -> None:  # noqa: N802
+        at, value = each.activation, self.pending.pop(each.activation)
+
+        def stored() -> None:
+            self.journal.store_input(at.run, at.item, value)
+            self.feed(ev.InputStored(at.run, at.item))
+
+        self._later(SYNC_S, stored)
+
+    def _do_StoreOutcome(self, each: ins.StoreOutcome) -> None:  # noqa: N802
+        value = self.pending.pop(each.activation) if each.activation else None
+
+        def stored() -> None:
+            self.journal.store_outcome(each.run, each.outcome, value)
+            self.feed(ev.OutcomeStored(each.run, each.outcome))
+
+        self._later(SYNC_S, stored)
+
+    def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
+        self.journal.runs[each.run].count = each.count
+
+    def _do_StoreAcknowledged(self, each: ins.StoreAcknowledged) -> None:  # noqa: N802
+        self.journal.acknowledge(each.run, each.items)
+
+    def _do_ForgetInputs(self, each: ins.ForgetInputs) -> None:  # noqa: N802
+        run = self.journal.runs[each.run]
+        for item in each.items:
+            assert item in run.outcomes, "an input went before its outcome was on disk"
+            run.inputs.pop(item, None)
+
+    def _do_ForgetRun(self, each: ins.ForgetRun) -> None:  # noqa: N802
+        self.journal.runs.pop(each.run, None)
+
+    def _do_DiscardPending(self, each: ins.DiscardPending) -> None:  # noqa: N802
+        self.pending.pop(each.activation, None)
+
+    def _do_SendInput(self, each: ins.SendInput) -> None:  # noqa: N802
+        at = each.activation
+        value = self.journal.runs[at.run].inputs[at.item]
+        head = DeviceFrameHead(
+            self.journal.runs[at.run].record.model,
+            at,
+            each.attempt,
+            each.options.exact,
+            each.options.barrier,
+            FRAME_NBYTES,
+            FRAME_RAW_NBYTES,
+        )
+        self._publish(f"data/{each.to}", (NAME, head, value))
+
+    def _do_SendResult(self, each: ins.SendResult) -> None:  # noqa: N802
+        at = each.activation
+        value = self.journal.runs[at.run].results[at.item]
+        self._publish(f"data/{each.to}", (at, value))
+
+    def _do_Respond(self, each: ins.Respond) -> None:  # noqa: N802
+        payload = record.encode(each.response)
+        assert record.decode(Response, payload) == each.response
+        self._publish(f"responses/{each.party}", payload)
+
+    def _do_PublishAssignment(self, each: ins.PublishAssignment) -> None:  # noqa: N802
+        assert each.assignment.generation == self.machine.state.generation
+        self.assignments.append((self.world.clock.now, each.device, each.assignment))
+        self._publish(f"assignment/{each.device}", record.encode(each.assignment), keep=True)
+
+    def _do_PublishCommands(self, each: ins.PublishCommands) -> None:  # noqa: N802
+        for command in each.batch.commands:
+            if isinstance(command, cmd.Release):
+                self.world.check_release(command)
+        self._publish(f"commands/{each.device}", record.encode(each.batch))
+
+    def _do_ClearDevice(self, each: ins.ClearDevice) -> None:  # noqa: N802
+        for leaf in ("state", "telemetry", "residency", "assignment"):
+            self.world.broker.retained.pop(f"{leaf}/{each.device}", None)
+
+    def _do_PublishState(self, each: ins.PublishState) -> None:  # noqa: N802
+        self._publish("orchestrator/", record.encode(each.state), keep=True)
+
+    def _publish(self, topic: str, payload: object, keep: bool = False) -> None:
+        """What is said while the broker is away is lost; everybody asks again."""
+        self.world.broker.publish(NAME, topic, payload, keep)
+
+    def check(self) -> None:
+        """Bounds, and: whatever has no outcome yet can still be computed."""
+        spooled = 0
+        for run in self.journal.runs.values():
+            spooled += FRAME_NBYTES * len(run.inputs)
+        assert spooled <= self.options.input_spool_nbytes

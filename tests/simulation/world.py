@@ -1,0 +1,130 @@
+"""Both machines in one process: an orchestrator, agents, a client and a broker, in virtual time.
+
+After every step the invariants of the design that can be seen from outside are checked: results
+equal the whole model's (1), one outcome per item (2), one resident partition (3), outputs kept
+until released and inputs until the outcome (5, 6), bounds kept (7).
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from orchestrator.machine.options import OrchestratorOptions
+from tests.simulation import tensors
+from tests.simulation.clockwork import Clockwork
+from tests.simulation.network import Broker, Weather
+from tests.simulation.virtual_agent import VirtualAgent
+from tests.simulation.virtual_client import RESULT, ClientRun, VirtualClient
+from tests.simulation.virtual_orchestrator import VirtualOrchestrator
+from tests.support.tiny_manifest import MB, tiny_manifest
+from wire.ids import ActivationId
+from wire.manifest import Manifest
+from wire.messages import commands as cmd
+from wire.messages.requests import RunOptions
+from wire.messages.state import Capabilities
+
+CLIENT = "clients/ann/s1"
+
+
+def capabilities(
+    memory_mb: int = 30, disk_mb: int = 200, hold_nbytes: int = 1 << 20
+) -> Capabilities:
+    return Capabilities(memory_mb * MB, disk_mb * MB, hold_nbytes, 2, "x86_64", "1.20", 20)
+
+
+class World:
+    def __init__(
+        self,
+        *memory_mb: int,
+        segments: int = 6,
+        options: OrchestratorOptions | None = None,
+        seed: int = 0,
+        disk_mb: int = 200,
+        manifest: Manifest | None = None,
+    ) -> None:
+        """An agent for each of `memory_mb`; each segment weighs 10 MB."""
+        self.clock = Clockwork()
+        self.broker = Broker(self.clock)
+        self.random = Random(seed)
+        self.manifest = manifest or tiny_manifest(weights=[10 * MB] * segments)
+        self.store_up = True
+        self.furthest: dict[tuple[str, int], int] = {}
+        self.orchestrator = VirtualOrchestrator(self, options or OrchestratorOptions())
+        self.agents = [
+            VirtualAgent(self, f"phone{i}", capabilities(mb, disk_mb), 1000.0 * i)
+            for i, mb in enumerate(memory_mb)
+        ]
+        self.orchestrator.start()
+        for agent in self.agents:
+            agent.start()
+        self.client = VirtualClient(self, CLIENT)
+        self.clock.after_each.append(self.check)
+        self.clock.run_for(1.0)
+
+    # what shells ask
+
+    def received(self, device: str, activation: ActivationId) -> None:
+        key = (activation.run, activation.item)
+        self.furthest[key] = max(self.furthest.get(key, -1), activation.cut)
+
+    def check_sent(self, value: str, activation: ActivationId) -> None:
+        """Invariant 1, on the way: each activation is what its cut has in the whole model."""
+        fed = tensors.feed(activation.run, activation.item)
+        assert value == tensors.through(fed, 0, activation.cut - 1), f"{activation} is wrong"
+
+    def check_release(self, command: cmd.Release) -> None:
+        """Rule 5: the next output has come to its dependent, or the outcome is on disk."""
+        for item in command.items:
+            beyond = self.furthest.get((command.run, item), -1) > command.cut
+            ended = (command.run, item) in self.orchestrator.journal.ever
+            assert beyond or ended, f"{command.run}/{item}@{command.cut} is released too soon"
+
+    def check(self) -> None:
+        self.orchestrator.check()
+        for agent in self.agents:
+            agent.check()
+
+    # what tests ask
+
+    def submit(self, name: str = "r1", items: int = 6, **options: object) -> ClientRun:
+        return self.client.submit(name, items, RunOptions(**options))  # type: ignore[arg-type]
+
+    def complete(self, *runs: ClientRun, limit_s: float = 120.0) -> float:
+        """Until these are over; seconds that took."""
+        began = self.clock.now
+        done = self.clock.run_for(limit_s, lambda: all(run.over for run in runs))
+        assert done, f"after {limit_s} s: {[self.describe(run) for run in runs]}"
+        return self.clock.now - began
+
+    def succeed(self, *runs: ClientRun, limit_s: float = 120.0) -> float:
+        took_s = self.complete(*runs, limit_s=limit_s)
+        for run in runs:
+            assert run.rejected is None, run.rejected
+            assert set(run.outcomes.values()) == {RESULT}, run.reasons
+        return took_s
+
+    def describe(self, run: ClientRun) -> str:
+        return f"{run.name}: {len(run.outcomes)} of {run.items} are over, {run.outcomes}"
+
+    def calm(self) -> None:
+        """No more faults: everybody is there, nothing is lost."""
+        self.broker.weather = Weather()
+        self.store_up = True
+        if not self.orchestrator.running:
+            self.orchestrator.start()
+        for agent in self.agents:
+            agent.faults.clear()
+            if not agent.running:
+                agent.start()
+
+    def break_broker(self, keep_retained: bool) -> None:
+        self.broker.crash(keep_retained)
+        self.orchestrator.lose_broker()
+        for agent in self.agents:
+            agent.lose_broker()
+
+    def rest(self, limit_s: float = 200.0) -> None:
+        """Once all is over, nothing of it is left on any device."""
+        at_rest = self.clock.run_for(limit_s, lambda: all(agent.at_rest for agent in self.agents))
+        left = {agent.name: sorted(map(str, agent.spool)) for agent in self.agents}
+        assert at_rest, f"left behind: {left}"
