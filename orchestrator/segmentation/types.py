@@ -122,7 +122,7 @@ def infer_types(model: onnx.ModelProto, flow: Dataflow, options: SegmentOptions)
     named = _named(model)
     symbols = _input_symbols(named, options)
     bounded = _bounded(named, symbols)
-    values = _merge(_inferred(named), _inferred(bounded))
+    values = _merge(_inferred(named), _inferred_at_bounds(bounded))
     if any(_is_vague(values.get(name, ValueType())) for name in flow.producer):
         values = _complete(values, _asked(named, flow), _asked(bounded, flow))
     return _with_minted(values, symbols, options)
@@ -206,6 +206,14 @@ def _inferred(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     graph = inferred.graph
     # Inputs last: a model output that is an input has no inferred type of its own.
     return {v.name: v.type for v in (*graph.output, *graph.value_info, *graph.input)}
+
+
+def _inferred_at_bounds(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """Nothing where the bounds do not fit together, as may be if they are defaults."""
+    try:
+        return _inferred(model)
+    except InvalidModel:
+        return {}
 
 
 def _merge(

@@ -579,3 +579,55 @@ def test_a_transposed_weight_is_turned_by_the_runtime_as_in_the_whole(tmp_path: 
     model = model_of(nodes, [ids], [value("y", ["n", 1000])], {"table": table})
     manifest = check(model, tmp_path, {"ids": np.array([1, 0, 999])}, cut_after=("tanh",))
     assert manifest.segments[0].weights == manifest.segments[1].weights
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("typed", [True, False])
+def test_packed_weights_leave_the_graph_as_they_are(kind: int, typed: bool, tmp_path: Path) -> None:
+    numbers = RNG.integers(0, 8, 64 * 64)
+    weight = helper.make_tensor("w", kind, [64, 64], numbers)
+    if not typed:
+        packed = (numbers[0::2] | numbers[1::2] << 4).astype(np.uint8).tobytes()
+        weight = helper.make_tensor("w", kind, [64, 64], packed, raw=True)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"]),
+        helper.make_node("MatMul", ["x", "d"], ["m"]),
+        relu("m", "y"),
+    ]
+    weights = {"scale": np.array(0.1, np.float32)}
+    model = model_of(
+        nodes, [value("x", ["n", 64])], [value("y", ["n", 64])], weights, opset=21, ir_version=10
+    )
+    model.graph.initializer.append(weight)
+    manifest = check(model, tmp_path, {"x": floats(RNG, 2, 64)}, segments=2)
+    assert manifest.segments[0].weight_nbytes == 64 * 64 // 2
+
+
+def test_weights_beside_the_model_give_the_same_segments(tmp_path: Path) -> None:
+    inside = cut(conditional(), tmp_path, segments=3)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    onnx.save_model(
+        conditional(),
+        beside / "model.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    outside = segment(
+        beside / "model.onnx",
+        "test",
+        FolderSink(beside / "blobs"),
+        options=SegmentOptions(segments=3),
+    )
+    assert (beside / "weights.bin").stat().st_size > WIDTH**2 * 4
+    assert outside.segments == inside.segments
+    assert outside.source != inside.source
+
+
+def test_a_model_for_a_later_format_is_written_as_ir_10(tmp_path: Path) -> None:
+    model = mlp()
+    model.ir_version = 11
+    manifest = cut(model, tmp_path)
+    data = (tmp_path / "blobs" / manifest.segments[0].graph.digest).read_bytes()
+    assert onnx.ModelProto.FromString(data).ir_version == manifest.ir_version == 10
