@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from wire.errors import OperatorError
 
 OWN_SETTINGS = "CROWDPIPE_AGENT_"
 TOLD_NBYTES = 2048
+STOP_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,11 @@ class LocalAgents:
         for child in self._children.values():
             if child.exit_code is None:
                 child.signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_LIMIT_S
         for child in self._children.values():
-            child.stop()
+            # An agent takes a second request as impatience and leaves without a farewell.
+            if not child.wait(max(0.0, deadline - time.monotonic())):
+                child.stop()
 
     def __enter__(self) -> LocalAgents:
         try:

@@ -1,0 +1,70 @@
+"""`crowdpipe up` as a child process: what the demo and the tests start, as a person would.
+
+Ready once it says so on its output, in JSON. It ends with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from broker_config.child import Child
+from wire.errors import OperatorError, TimedOut
+
+START_LIMIT_S = 30.0
+STOP_LIMIT_S = 15.0
+POLL_S = 0.05
+TOLD_NBYTES = 4096
+READY = '"ready": true'
+
+
+class ServedSystem:
+    """Broker, store and orchestrator of `home`, started on entering a `with`."""
+
+    def __init__(self, home: Path, *, broker: str | None = None, log: Path | None = None) -> None:
+        self._log = log or home / "up.log"
+        program = [sys.executable, "-m", "crowdpipe", "up", "--json", "--home", str(home)]
+        program += ["--broker", broker] if broker else []
+        self._child = Child(program, self._log, dict(os.environ))
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def start(self) -> None:
+        """Return once everything runs; `OperatorError` has the program's last words if not."""
+        self._child.start()
+        deadline = time.monotonic() + START_LIMIT_S
+        while READY not in self._child.output(TOLD_NBYTES):
+            self.check()
+            if time.monotonic() > deadline:
+                raise TimedOut(f"crowdpipe up was not ready within {START_LIMIT_S:g} s")
+            self._child.wait(POLL_S)
+
+    def check(self) -> None:
+        """`OperatorError` if it has ended."""
+        if self._child.exit_code is not None:
+            lines = self._child.output(TOLD_NBYTES).strip().splitlines() or ["it said nothing"]
+            raise OperatorError(lines[-1].removeprefix("error: "))
+
+    def stop(self) -> None:
+        self._child.stop(STOP_LIMIT_S)
+
+    def __enter__(self) -> ServedSystem:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
