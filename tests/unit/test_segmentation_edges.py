@@ -503,16 +503,37 @@ def test_sizes_that_follow_from_a_dimension_are_bounded_by_it(tmp_path: Path) ->
     assert manifest.cuts[1].bound_nbytes == 21 * WIDTH * 4
 
 
-def test_a_dimension_that_depends_on_data_is_bounded_with_a_note(tmp_path: Path) -> None:
-    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node(
-        "Cast", ["places"], ["y"], to=TensorProto.FLOAT)]  # fmt: skip
+def test_as_many_places_as_elements_are_expected_of_nonzero(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Cast", ["places"], ["y"], to=TensorProto.FLOAT),
+    ]
     model = model_of(nodes, [value("x", ROWS)], [value("y", None)])
-    manifest = check(model, tmp_path, row_feeds(), segments=2)
+    manifest = check(model, tmp_path, row_feeds(), segments=2, max_shape={"batch": 50})
+    assert manifest.cuts[1].bound_nbytes == 2 * (50 * WIDTH) * 8
+    assert manifest.notes == ()
+
+
+def test_a_dimension_that_depends_on_data_is_bounded_with_a_note(tmp_path: Path) -> None:
+    dims = {"boxes": [1, "n", 4], "scores": [1, 1, "n"], "most": [1]}
+    kinds = {"most": TensorProto.INT64}
+    nodes = [
+        helper.make_node("NonMaxSuppression", list(dims), ["picked"]),
+        helper.make_node("Cast", ["picked"], ["y"], to=TensorProto.FLOAT),
+    ]
+    inputs = [value(k, d, kinds.get(k, TensorProto.FLOAT)) for k, d in dims.items()]
+    model = model_of(nodes, inputs, [value("y", None)])
+    feeds = {
+        "boxes": floats(RNG, 1, 9, 4),
+        "scores": floats(RNG, 1, 1, 9),
+        "most": np.array([5]),
+    }
+    manifest = check(model, tmp_path, feeds, segments=2)
     assert any("depend on data" in note for note in manifest.notes)
-    (guessed,) = (name for name in manifest.symbols if name != "batch")
-    assert manifest.cuts[1].bound_nbytes == 2 * 512 * 8
+    (guessed,) = (name for name in manifest.symbols if name != "n")
+    assert manifest.cuts[1].bound_nbytes == 3 * 512 * 8
     again = cut(model, tmp_path, segments=2, max_shape={guessed: 9})
-    assert again.cuts[1].bound_nbytes == 2 * 9 * 8
+    assert again.cuts[1].bound_nbytes == 3 * 9 * 8
     assert not any("depend on data" in note for note in again.notes)
 
 
