@@ -65,6 +65,7 @@ class Agent:
         self.repeat_at: float | None = None
         self.stop_by: float | None = None
         self.stop_reason = ""
+        self.touched_at = 0.0
         self.inventory_due = False
         self.inventory_after_removal = False
         self.counts: Counter[str] = Counter()

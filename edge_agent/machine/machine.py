@@ -69,6 +69,8 @@ class AgentMachine:
             raise agent.life.illegal(f"{type(event).__name__} before Started")
         agent.out = []
         HANDLERS[type(event)](agent, event, now)
+        if isinstance(event, ABOUT_FRAMES):
+            agent.touched_at = now
         _settle(agent, now)
         return agent.out
 
@@ -81,6 +83,7 @@ class AgentMachine:
         if not agent.stopping:
             times.append(agent.fetches.wake_at(agent.now))
         if agent.online:
+            times.append(reporting.restate_wake_at(agent))
             times += [agent.repeat_at, agent.residency.wake_at(), agent.telemetry.wake_at()]
         return min((time for time in times if time is not None), default=None)
 
@@ -126,6 +129,7 @@ def _ticked(agent: Agent, event: Ticked, now: float) -> None:
     """Time passes: what is due is done by every event alike."""
 
 
+ABOUT_FRAMES = (FrameArrived, CommandsArrived, TaskExecuted, ExecutionFailed)
 HANDLERS: dict[type, Callable[[Agent, Any, float], None]] = {
     Started: connecting.started,
     Connected: connecting.connected,

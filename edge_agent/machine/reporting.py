@@ -61,14 +61,25 @@ def publish(agent: Agent, now: float) -> None:
     """Whatever is due now; the events of one turn go out as one batch."""
     if not agent.online:
         return
-    if agent.inventory_due:
-        agent.inventory_due = False
+    if agent.inventory_due or _is_left_alone(agent, now):
+        agent.inventory_due, agent.touched_at = False, now
         agent.report(inventory_of(agent))
     residency = residency_of(agent)
     if agent.residency.due(residency, now):
         agent.tell(PublishResidency(residency))
     _publish_telemetry(agent, now)
     _publish_events(agent, now)
+
+
+def _is_left_alone(agent: Agent, now: float) -> bool:
+    restate_at = restate_wake_at(agent)
+    return restate_at is not None and now >= restate_at
+
+
+def restate_wake_at(agent: Agent) -> float | None:
+    """When to say unasked what is held here: a release or a cancellation may have been lost."""
+    holds = agent.held.inputs or agent.held.outputs
+    return agent.touched_at + agent.limits.restate_s if holds else None
 
 
 def _publish_telemetry(agent: Agent, now: float) -> None:

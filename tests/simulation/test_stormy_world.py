@@ -20,7 +20,8 @@ END_LIMIT_S = 1200.0
 REST_LIMIT_S = 300.0
 RUNS_LIMIT = 3
 MANY_AGENTS = st.lists(st.sampled_from([14, 25, 40]), min_size=1, max_size=5)
-SECONDS = st.sampled_from([0.05, 0.3, 1.0, 5.0, 40.0])
+LONG = st.sampled_from([1.0, 5.0, 40.0])
+SHORTLY = st.floats(0.0, 1.5, width=16)
 WHICH = st.integers(0, 4)
 
 
@@ -39,19 +40,32 @@ class Storm(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)
-    @rule(items=st.integers(1, 6), barrier=st.booleans(), exact=st.booleans())
-    def a_run_is_submitted(self, items: int, barrier: bool, exact: bool) -> None:
+    @rule(
+        items=st.integers(1, 12),
+        barrier=st.booleans(),
+        exact=st.booleans(),
+        partitions=st.sampled_from([None, None, 1, 2, 3]),
+        then_s=SHORTLY,
+    )
+    def a_run_is_submitted(
+        self, items: int, barrier: bool, exact: bool, partitions: int | None, then_s: float
+    ) -> None:
         name = f"run{len(self.world.client.runs)}"
-        self.world.submit(name, items, barrier=barrier, exact=exact)
+        asked = min(partitions, len(self.world.manifest.segments)) if partitions else None
+        self.world.submit(name, items, barrier=barrier, exact=exact, partitions=asked)
+        self.world.clock.run_for(then_s)
 
-    @precondition(lambda self: self.world.client.runs)
-    @rule(which=WHICH)
-    def a_run_is_cancelled(self, which: int) -> None:
-        names = sorted(self.world.client.runs)
-        self.world.client.cancel(names[which % len(names)])
+    @precondition(lambda self: len(self.world.client.runs) == RUNS_LIMIT)
+    @rule()
+    def a_run_is_cancelled(self) -> None:
+        self.world.client.cancel("run1")
 
-    @rule(seconds=SECONDS)
+    @rule(seconds=LONG)
     def time_passes(self, seconds: float) -> None:
+        self.world.clock.run_for(seconds)
+
+    @rule(seconds=SHORTLY)
+    def some_time_passes(self, seconds: float) -> None:
         self.world.clock.run_for(seconds)
 
     @rule(
@@ -62,6 +76,11 @@ class Storm(RuleBasedStateMachine):
     )
     def the_weather_changes(self, loss: float, doubling: float, delay_s: float, seed: int) -> None:
         self.world.broker.weather = Weather(loss, doubling, delay_s, Random(seed))
+        self._then()
+
+    def _then(self) -> None:
+        """Faults come in the midst of things."""
+        self.world.clock.run_for(self.world.random.random() ** 3)
 
     def _agent(self, which: int) -> VirtualAgent:
         return self.world.agents[which % len(self.world.agents)]
@@ -73,18 +92,22 @@ class Storm(RuleBasedStateMachine):
             agent.crash()
         else:
             agent.start()
+        self._then()
 
     @rule(which=WHICH)
     def an_agent_is_stopped(self, which: int) -> None:
         self._agent(which).feed(happened.StopAsked("a person"))
+        self._then()
 
     @rule(which=WHICH, away_s=st.sampled_from([0.3, 5.0, 60.0]), silently=st.booleans())
     def a_link_fails(self, which: int, away_s: float, silently: bool) -> None:
         self._agent(which).disconnect(away_s, silently)
+        self._then()
 
     @rule(which=WHICH, fault=st.sampled_from(["failing", "fatal", "rotten", "refused"]))
     def an_agent_has_a_fault(self, which: int, fault: str) -> None:
         self._agent(which).faults.append(fault)
+        self._then()
 
     @rule()
     def the_orchestrator_crashes_or_comes_back(self) -> None:
@@ -92,18 +115,22 @@ class Storm(RuleBasedStateMachine):
             self.world.orchestrator.crash()
         else:
             self.world.orchestrator.start()
+        self._then()
 
     @rule(away_s=st.sampled_from([0.5, 20.0]))
     def the_orchestrators_link_fails(self, away_s: float) -> None:
         self.world.orchestrator.lose_broker(away_s)
+        self._then()
 
     @rule(keep_retained=st.booleans())
     def the_broker_breaks(self, keep_retained: bool) -> None:
         self.world.break_broker(keep_retained)
+        self._then()
 
     @rule()
     def the_store_goes_or_comes(self) -> None:
         self.world.store_up = not self.world.store_up
+        self._then()
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
@@ -113,6 +140,7 @@ class Storm(RuleBasedStateMachine):
         for run in self.world.client.runs.values():
             for item, what in run.outcomes.items():
                 assert what == RESULT or run.reasons[item], "an error without a reason"
+            assert run.rejected is None or run.cancelling or "too_small" in run.rejected
         self.world.rest(REST_LIMIT_S)
 
 

@@ -240,3 +240,16 @@ def test_a_stop_waits_ten_seconds_for_a_task_and_no_longer() -> None:
         wakes.append(wake)
         bench.wait(wake - bench.now)
     assert bench.now == pytest.approx(110.0)
+
+
+def test_who_holds_frames_and_hears_nothing_says_again_what_it_holds() -> None:
+    bench = Bench(limits=AgentLimits(restate_s=60.0))
+    bench.serve(A, routes=(route(2, "next"),))
+    bench.arrive(0)
+    bench.executed(bench.running)
+    bench.command(Acknowledge("boot1", bench.last_seq))
+    before = len(bench.reported(Inventory))
+    assert bench.machine.wake_at() == pytest.approx(bench.now + 60.0)
+    bench.wait(60.0)
+    assert len(bench.reported(Inventory)) == before + 1
+    assert bench.reported(Inventory)[-1].outputs == (ActivationId("r", 0, 2),)
