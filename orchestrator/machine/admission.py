@@ -46,15 +46,22 @@ def check_waits(state: State) -> float:
     for run in state.runs.values():
         if not run.open or not run.waiting or state.connection is None:
             continue
-        plan = state.plans.get(run.plan_key)
-        moved_at = plan.moved_at if plan is not None else float("-inf")
-        for item in [run.items[index] for index in run.waiting]:
-            until = max(moved_at, item.life.since, state.heard_at) + state.options.item_limit_s
-            if state.now >= until:
-                fail(state, item, "timed_out", _waited_for(state, plan, run, item))
-            else:
-                wake = min(wake, until)
+        if state.now >= run.waits_until:
+            _check_run(state, run)
+        wake = min(wake, run.waits_until)
     return wake
+
+
+def _check_run(state: State, run: Run) -> None:
+    plan = state.plans.get(run.plan_key)
+    moved_at = plan.moved_at if plan is not None else float("-inf")
+    run.waits_until = state.now + state.options.item_limit_s
+    for item in [run.items[index] for index in run.waiting]:
+        until = max(moved_at, item.life.since, state.heard_at) + state.options.item_limit_s
+        if state.now >= until:
+            fail(state, item, "timed_out", _waited_for(state, plan, run, item))
+        else:
+            run.waits_until = min(run.waits_until, until)
 
 
 def _waited_for(state: State, plan: Plan | None, run: Run, item: Item) -> str:
@@ -129,6 +136,7 @@ def _admit_wave(state: State, plan: Plan, run: Run) -> None:
     or no more of them can be taken in."""
     if run.wave or not _all_here(run):
         return
+    run.opened_cuts.clear()
     while run.waiting and has_room(state, plan):
         if not _enter(state, plan, run):
             return

@@ -163,6 +163,8 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
 
 
 def _give(state: State, placement: Placement, device: str, why: str) -> None:
+    state.liveness_dirty = True
+    state.close_barriers()
     placement.device = device
     placement.assigned_at = state.now
     placement.stamps.pop(device, None)
@@ -184,6 +186,7 @@ def _make_room(state: State, plan: Plan, device: str) -> None:
 
 def take(state: State, placement: Placement, why: str) -> None:
     """Back to planned; the device is told with the next assignment to evict it."""
+    state.close_barriers()
     if placement.life.state != "planned":
         placement.life.move("planned", state.now, why)
     if placement.device is not None and placement.device not in placement.standins:

@@ -21,6 +21,7 @@ CHECK_S = 1.0  # how often a device that has to answer is looked after
 
 
 def state_seen(state: State, event: DeviceStateSeen) -> None:
+    state.liveness_dirty = True
     device = state.devices.met(event.device, state.now)
     if event.state.status == "offline":
         _farewell(state, device, event)
@@ -171,6 +172,7 @@ def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
 def heard_again(state: State) -> None:
     """We were away or asleep: nobody's silence meant anything."""
     state.heard_at = state.now
+    state.liveness_dirty = True
     for _, item in state.flying():
         item.check_at = max(item.check_at, state.now + state.options.stall_s)
 
@@ -179,6 +181,14 @@ def check(state: State) -> float:
     """Leases and pings of all devices; when to look again."""
     if state.connection is None:
         return NEVER
+    if not state.liveness_dirty and state.now < state.liveness_at:
+        return state.liveness_at
+    state.liveness_dirty = False
+    state.liveness_at = _check_all(state)
+    return state.liveness_at
+
+
+def _check_all(state: State) -> float:
     busy, wanting = state.engaged(), state.wanting()
     wake = NEVER
     for device in list(state.devices):

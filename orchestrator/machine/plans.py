@@ -66,7 +66,8 @@ class Plan:
     be used, since when; `judged`: whether it was compared with a new one for
     them; `retiring`: nothing is admitted until it can be replaced.
     `starved_since`: from when on there was no device for something that waits.
-    `moved_at`: when an item of it was last admitted, or ended."""
+    `check_at`: no item in flight is due to be looked after before. `moved_at`: when an item of
+    it was last admitted, or ended."""
 
     key: PlanKey
     manifest: Manifest
@@ -82,6 +83,7 @@ class Plan:
     broken: Failure | None = None
     broken_until: float = float("-inf")
     due_at: float = float("inf")
+    check_at: float = float("inf")
     moved_at: float = float("-inf")
 
     @property

@@ -91,6 +91,7 @@ def forget_device(state: State, device: str) -> None:
     """All frames it held are out of reach; go on from elsewhere where that can be."""
     for plan, item in state.flying():
         if item.forget_holder(device):
+            state.close_barriers(item.run)
             item.opened = {cut: who for cut, who in item.opened.items() if who != device}
             for first in [first for first, who in item.detours.items() if who == device]:
                 drop_detour(plan, item, first)
@@ -116,24 +117,35 @@ def frame_dropped(
         return
     delay_s = min(DROP_RETRY_MOST_S, DROP_RETRY_S * 2 ** (item.drops - 1))
     item.retry_at = state.now + delay_s
+    plan.check_at = min(plan.check_at, item.retry_at)
 
 
 def check(state: State) -> float:
     """Look after every item that is due; when the next one is."""
     wake = NEVER
-    for plan, item in state.flying():
+    for plan in state.plans.values():
+        if state.now >= plan.check_at:
+            _check_plan(state, plan)
+        wake = min(wake, plan.check_at)
+    return wake
+
+
+def _check_plan(state: State, plan: Plan) -> None:
+    plan.check_at = NEVER
+    for item in list(plan.flying.values()):
         if item.retry_at <= state.now:
             item.retry_at = NEVER
             resend_all(state, plan, item, force=True)
         if item.check_at <= state.now:
             _check_item(state, plan, item)
-        wake = min(wake, item.retry_at, item.check_at)
-    return wake
+        if item.state == "admitted":
+            plan.check_at = min(plan.check_at, item.retry_at, item.check_at)
 
 
 def watch(state: State, plan: Plan, item: Item) -> None:
     """(Re)start the item's stall timer, after its admission and after each progress."""
     item.check_at = state.now + stall_s(state, plan)
+    plan.check_at = min(plan.check_at, item.check_at)
 
 
 def stall_s(state: State, plan: Plan) -> float:
@@ -168,6 +180,7 @@ def _check_item(state: State, plan: Plan, item: Item) -> None:
         return
     item.asked = True
     item.opened.clear()
+    state.close_barriers(item.run)
     for name in involved(plan, item):
         device = state.devices.get(name)
         if device is not None:

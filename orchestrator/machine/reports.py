@@ -190,9 +190,11 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
         return
     item.inputs.setdefault(at.cut, {})[device.name] = None
     item.sent.setdefault(at.cut, device.name)
+    if item.received_cut >= at.cut:
+        state.close_barriers(item.run)  # it came anew, and may wait anew
     item.received_cut = max(item.received_cut, at.cut)
     if item.opened.get(at.cut) == device.name:
-        del item.opened[at.cut]  # it came anew, and waits anew
+        del item.opened[at.cut]
     releases.received(state, item, at.cut)
     _progress(state, item, "received", at.cut, device)
 
@@ -338,6 +340,8 @@ def _forget_unheard(state: State, device: Device, held: set[ActivationId]) -> No
 def _input_held(state: State, device: Device, at: ActivationId) -> None:
     item = _find(state, device, at.run, at.item)
     if item is not None:
+        if device.name not in item.inputs.get(at.cut, ()):
+            state.close_barriers(item.run)
         item.inputs.setdefault(at.cut, {})[device.name] = None
         item.received_cut = max(item.received_cut, at.cut)
         _progress(state, item, "received", at.cut, device)

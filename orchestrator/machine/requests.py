@@ -203,6 +203,7 @@ def input_arrived(state: State, event: InputArrived) -> None:
         return
     item = Item.arrived(at.run, at.item, state.now)
     run.items[at.item] = item
+    state.liveness_dirty = True  # there is work: devices may have to be asked
     run.progress_dirty = True
     _take(state, run, item, head)
 

@@ -29,10 +29,11 @@ STATUS: dict[str, RunStatus] = {
 @dataclass(slots=True)
 class Run:
     """`waiting`: indices that are stored and not admitted, ascending. `wave`: a barrier run's
-    items that are under way together. `granted`: the credit the client was last told.
-    `end_cut`: where the model's results are.
-    `spooled_nbytes`: bytes of its inputs on disk. `active_at`: last word from the client, or
-    last outcome. `fault`: kind and reason why the run as a whole ended early."""
+    items that are under way together; `opened_cuts`: cuts that all of it may pass.
+    `waits_until`: no waiting item is out of time before. `granted`: the credit the client was
+    last told. `end_cut`: where the model's results are. `spooled_nbytes`: bytes of its inputs on
+    disk. `active_at`: last word from the client, or last outcome. `fault`: kind and reason why
+    the run as a whole ended early."""
 
     run: str
     party: str
@@ -51,7 +52,8 @@ class Run:
     ended: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)
     wave: dict[int, None] = field(default_factory=dict)
-    waited_since: float | None = None
+    opened_cuts: set[int] = field(default_factory=set)
+    waits_until: float = float("-inf")
     admitted: int = 0
     done: int = 0
     failed: int = 0

@@ -37,6 +37,8 @@ class State:
         self.store_base = ""
         self.started = False
         self.connection: str | None = None
+        self.liveness_dirty = True
+        self.liveness_at = float("inf")
         self.met_broker = False
         self.raising = 0  # the generation that ours is being raised above
         self.settle_until = float("-inf")
@@ -109,6 +111,12 @@ class State:
         if device.reachable and self.now - device.reported_at >= REPORT_EVERY_S:
             device.reported_at = self.now
             self.outbox.post(device.name, Report())
+
+    def close_barriers(self, run: str | None = None) -> None:
+        """Something was placed or received anew: look at every cut of the run (or of all)."""
+        for each in self.runs.values():
+            if run in (None, each.run):
+                each.opened_cuts.clear()
 
     def bury(self, run: str) -> None:
         self.graves[run] = None

@@ -11,8 +11,12 @@ from orchestrator.machine.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
-from wire.messages.commands import Open, Release
-from wire.messages.requests import RunOptions
+from wire.messages.assignment import Assignment
+from wire.messages.commands import CommandBatch, Open, Release
+from wire.messages.model import ModelSummary
+from wire.messages.requests import RequestPlan, Response, RunOptions, RunProgress
+from wire.messages.state import OrchestratorState
+from wire.record import decode, encode
 
 
 def three(**of: object) -> World:
@@ -293,3 +297,29 @@ def test_nothing_is_sent_through_the_orchestrator_between_the_cuts() -> None:
     results = {each.activation for each in world.instructions(ins.SendResult)}  # type: ignore[attr-defined] # they have one
     assert results == {ActivationId("r1", item, 6) for item in range(3)}
     assert {each.to for each in world.instructions(ins.SendResult)} == {CLIENT}  # type: ignore[attr-defined] # they have one
+
+
+def test_everything_that_is_published_can_be_read_back_from_its_json() -> None:
+    world = three()
+    world.submit(items=3, options=RunOptions(barrier=True))
+    world.run_for(0.3)
+    world.agents["b"].die()
+    world.complete(items=3)
+    world.ask(RequestPlan("q", "tiny"))
+    world.run_for(0.1)
+    kinds: dict[type, tuple[str, object]] = {
+        ins.PublishAssignment: ("assignment", Assignment),
+        ins.PublishCommands: ("batch", CommandBatch),
+        ins.PublishModel: ("summary", ModelSummary),
+        ins.PublishRun: ("progress", RunProgress),
+        ins.PublishState: ("state", OrchestratorState),
+        ins.Respond: ("response", Response),
+    }
+    seen = set()
+    for _, each in world.carried_out:
+        if type(each) in kinds:
+            name, kind = kinds[type(each)]
+            record = getattr(each, name)
+            assert decode(kind, encode(record)) == record
+            seen.add(type(each))
+    assert seen == set(kinds)
