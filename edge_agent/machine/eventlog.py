@@ -91,18 +91,23 @@ class EventLog:
 
     def _batches(self, after: int, last: int, boot: str, connection: str) -> list[EventBatch]:
         batches: list[EventBatch] = []
-        known = after
+        known, floor = after, self._floor(after)
         run: list[DeviceEvent] = []
         for seq in self._between(after, last):
             if run and (seq != known + len(run) + 1 or len(run) == self._batch):
-                batches.append(_batch(boot, connection, known, run, batches, after))
+                batches.append(_batch(boot, connection, known, run, batches, floor))
                 known, run = known + len(run), []
             if not run:
                 known = seq - 1
             run.append(self._events[seq])
         if run:
-            batches.append(_batch(boot, connection, known, run, batches, after))
+            batches.append(_batch(boot, connection, known, run, batches, floor))
         return batches
+
+    def _floor(self, after: int) -> int:
+        """The last number before the batches that may still come: after the oldest event that is
+        kept, all others are acknowledged, if only to an orchestrator of before, or dropped."""
+        return after if self._events and next(iter(self._events)) <= after else 0
 
     def _between(self, after: int, last: int) -> list[int]:
         newest_first = takewhile(lambda seq: seq > after, reversed(self._events))
@@ -115,7 +120,7 @@ def _batch(
     known: int,
     run: list[DeviceEvent],
     before: list[EventBatch],
-    after: int,
+    floor: int,
 ) -> EventBatch:
-    previous = before[-1].last_seq if before else after
+    previous = before[-1].last_seq if before else floor
     return EventBatch(boot, connection, known + 1, tuple(run), known - previous)

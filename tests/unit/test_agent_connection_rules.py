@@ -105,11 +105,7 @@ def test_a_reconnect_repeats_from_the_first_that_was_not_acknowledged() -> None:
     batches = [entry.batch for entry in bench.all_last(told.PublishEvents)]
     assert batches[0].first_seq == 2
     assert all(len(batch.events) <= 3 for batch in batches)
-    assert _seqs(batches) == list(range(_next_seq(batches, 2), bench.last_seq + 1))
-
-
-def _next_seq(batches, least):  # type: ignore[no-untyped-def]  # where the first one starts
-    return max(least, batches[0].first_seq)
+    assert _seqs(batches) == list(range(1, bench.last_seq + 1))
 
 
 def _seqs(batches):  # type: ignore[no-untyped-def]  # every number that is told or gone
@@ -170,6 +166,17 @@ def test_at_the_logs_bound_what_only_informs_goes_and_the_gap_is_told() -> None:
     assert log.full
     log.acknowledge(5)
     assert (len(log), log.full) == (0, False)
+
+
+def test_a_batch_that_nothing_unacknowledged_precedes_says_that_all_before_is_gone() -> None:
+    log = EventLog(bound=10, batch=2)
+    for _ in range(5):
+        log.append(FrameReceived(ActivationId("r", 0, 0), "s", 1, 0.0))
+    log.fresh("b", "c")
+    log.acknowledge(2)
+    assert [batch.gone for batch in log.repeated("b", "c")] == [2, 0]
+    log.append(FrameReceived(ActivationId("r", 1, 0), "s", 1, 0.0))
+    assert [batch.gone for batch in log.fresh("b", "c")] == [0]
 
 
 def test_no_task_starts_while_the_log_is_full_of_what_may_not_go() -> None:

@@ -154,8 +154,10 @@ DeviceEvent = (
 class EventBatch:
     """Events `first_seq`, `first_seq + 1`, … of one boot, starting at 1.
 
-    `gone`: that many numbers right before `first_seq` will never come: those events only informed
-    and were dropped at the log's bound, or an inventory that a newer one superseded."""
+    `gone`: that many numbers right before `first_seq` will never come (again): acknowledged, if
+    only to an orchestrator of before; dropped at the log's bound, as they only informed; or an
+    inventory that a newer one superseded.
+    """
 
     boot: str
     connection: str
