@@ -146,6 +146,12 @@ class ComputeFailed(OperatorError):
     kind = "compute_failed"
 
 
+class QueueFull(OperatorError):
+    """A queue of ours is at its bound; nothing was added."""
+
+    kind = "queue_full"
+
+
 class TimedOut(OperatorError):
     """A wait reached its limit; says what it waited for."""
 

@@ -14,6 +14,7 @@ per plane: deflated (u8), raw bytes (u64), encoded bytes (u64).
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Sequence
@@ -96,7 +97,7 @@ class Tensor:
         ends = [0]
         for size in sizes:
             ends.append(ends[-1] + size)
-        return [bytes(content[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+        return [bytes(content[start:end]) for start, end in itertools.pairwise(ends)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,9 @@ class Settings:
     @property
     def lossless(self) -> Lossless:
         """What a tensor that must keep its bits is sent with."""
-        return "auto" if self.transport in ("fp16", "int8") else self.transport
+        if self.transport == "fp16" or self.transport == "int8":
+            return "auto"
+        return self.transport
 
 
 @dataclass(frozen=True, slots=True)
