@@ -1,0 +1,374 @@
+"""The orchestrator's durable record: one SQLite file, synced before anything is promised.
+
+Holds the generation, runs, their inputs' frames, the first outcome of each item with its result's
+frame, and what clients acknowledged. Records are written by a thread of its own, several with one
+sync, in the order they were given; each `done` is called in that order, in that thread, once its
+record is on disk or was refused. Decides nothing; what a record means is the machine's affair.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wire.errors import CrowdpipeError, DiskFull, OperatorError, RunCancelled, TimedOut, TooLarge
+from wire.messages.requests import RunOptions
+from wire.record import decode, encode
+
+FORMAT = 1
+QUEUE_LIMIT = 4096  # records that wait for the disk; at the bound, or …
+QUEUE_LIMIT_NBYTES = 64 << 20  # … at this many bytes, whoever adds one waits
+WAIT_LIMIT_S = 60.0
+BATCH_NBYTES = 16 << 20  # one sync covers at most this much, so that nobody waits long
+BATCH_LIMIT = 256
+FRAME_LIMIT_NBYTES = 900 << 20  # SQLite keeps no longer value
+BUSY_LIMIT_S = 10.0
+CLOSE_LIMIT_S = 60.0
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, party TEXT NOT NULL, model_name TEXT NOT NULL, model TEXT NOT NULL,
+    options BLOB NOT NULL, count INTEGER, stored_at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS inputs (
+    run TEXT NOT NULL, item INTEGER NOT NULL, frame BLOB NOT NULL, UNIQUE (run, item));
+CREATE TABLE IF NOT EXISTS outcomes (
+    run TEXT NOT NULL, item INTEGER NOT NULL, kind TEXT, reason TEXT NOT NULL,
+    acknowledged INTEGER NOT NULL DEFAULT 0, frame BLOB, UNIQUE (run, item));
+"""
+
+_log = logging.getLogger("crowdpipe.orchestrator.journal")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    run: str
+    party: str
+    model_name: str
+    model: str
+    options: RunOptions
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """`kind` None is a result."""
+
+    item: int
+    kind: str | None
+    reason: str
+    acknowledged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledRun:
+    """A run as replayed. `inputs` are stored and not forgotten; `age_s` since it was stored."""
+
+    record: RunRecord
+    inputs: tuple[int, ...]
+    outcomes: tuple[OutcomeRecord, ...]
+    age_s: float
+    cancelled: bool
+
+
+Done = Callable[[CrowdpipeError | None], None]
+OutcomeDone = Callable[[OutcomeRecord | None, CrowdpipeError | None], None]
+GenerationDone = Callable[[int | None, CrowdpipeError | None], None]
+Answer = Callable[[Any, CrowdpipeError | None], None]
+Work = Callable[[sqlite3.Connection], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    what: str
+    work: Work
+    nbytes: int
+    answer: Answer | None
+
+
+class Journal:
+    """`limit_nbytes` bounds the file; beyond it, and on a full disk, records are refused with
+    `DiskFull`. Raises `OperatorError` if the file cannot be opened or is another's."""
+
+    def __init__(self, path: Path, limit_nbytes: int | None = None) -> None:
+        self._path = path
+        self._condition = threading.Condition()
+        self._waiting: deque[_Entry] = deque()
+        self._waiting_nbytes = 0
+        self._closing = False
+        self._reading = threading.Lock()
+        try:
+            self._writer = self._open(limit_nbytes)
+            self._reader = _connect(path)
+        except (sqlite3.Error, OSError) as error:
+            raise OperatorError(f"cannot open the journal {path}: {error}") from None
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def _open(self, limit_nbytes: int | None) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _connect(self._path)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        known = connection.execute("PRAGMA user_version").fetchone()[0]
+        if known not in (0, FORMAT):
+            raise OperatorError(
+                f"the journal {self._path} has format {known}, this program writes {FORMAT}; "
+                "use the program that wrote it, or another home folder"
+            )
+        connection.executescript(SCHEMA)
+        connection.execute(f"PRAGMA user_version={FORMAT}")
+        if limit_nbytes is not None:
+            page_nbytes = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count={max(1, limit_nbytes // page_nbytes)}")
+        for table in ("inputs", "outcomes"):  # a run forgotten while one of its records waited
+            connection.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT run FROM runs)")
+        return connection
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """The highest on disk; 0 before the first."""
+        row = self._one("SELECT value FROM facts WHERE name = 'generation'", ())
+        return int(row[0]) if row else 0
+
+    def replay(self) -> tuple[JournaledRun, ...]:
+        """Every run on disk, the oldest first."""
+        rows = self._all(
+            "SELECT run, party, model_name, model, options, count, stored_at FROM runs "
+            "ORDER BY rowid",
+            (),
+        )
+        return tuple(self._replayed(*row) for row in rows)
+
+    def input_frame(self, run: str, item: int) -> bytes | None:
+        """The stored frame of an input; None if it was forgotten."""
+        row = self._one("SELECT frame FROM inputs WHERE run = ? AND item = ?", (run, item))
+        return row[0] if row else None
+
+    def result_frame(self, run: str, item: int) -> bytes | None:
+        """The stored frame of a result; None if it was acknowledged or was an error."""
+        row = self._one("SELECT frame FROM outcomes WHERE run = ? AND item = ?", (run, item))
+        return row[0] if row else None
+
+    def _replayed(
+        self,
+        run: str,
+        party: str,
+        model_name: str,
+        model: str,
+        options: bytes,
+        count: int | None,
+        stored_at: float,
+    ) -> JournaledRun:
+        inputs = self._all("SELECT item FROM inputs WHERE run = ? ORDER BY item", (run,))
+        rows = self._all(
+            "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? ORDER BY item",
+            (run,),
+        )
+        outcomes = tuple(OutcomeRecord(row[0], row[1], row[2], bool(row[3])) for row in rows)
+        return JournaledRun(
+            record=RunRecord(run, party, model_name, model, decode(RunOptions, options), count),
+            inputs=tuple(row[0] for row in inputs),
+            outcomes=outcomes,
+            age_s=max(0.0, time.time() - stored_at),
+            cancelled=any(outcome.kind == RunCancelled.kind for outcome in outcomes),
+        )
+
+    def _one(self, query: str, values: tuple[Any, ...]) -> Any:
+        with self._reading:
+            return self._reader.execute(query, values).fetchone()
+
+    def _all(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        with self._reading:
+            return self._reader.execute(query, values).fetchall()
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def raise_generation(self, above: int, done: GenerationDone) -> None:
+        """Put a generation above `above` and above all before on disk."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            rows = connection.execute("SELECT value FROM facts WHERE name = 'generation'")
+            row = rows.fetchone()
+            generation: int = max(above, row[0] if row else 0) + 1
+            connection.execute("REPLACE INTO facts VALUES ('generation', ?)", (generation,))
+            return generation
+
+        self._add("the generation", work, 0, done)
+
+    def store_run(self, record: RunRecord, done: Done) -> None:
+        """A run; one that is there already stays as it is."""
+        values = (
+            record.run,
+            record.party,
+            record.model_name,
+            record.model,
+            encode(record.options),
+            record.count,
+            time.time(),
+        )
+        self._add(
+            f"run {record.run}",
+            lambda c: c.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", values),
+            0,
+            lambda _, error: done(error),
+        )
+
+    def store_input(self, run: str, item: int, frame: bytes, done: Done) -> None:
+        values = (run, item, frame)
+        self._add(
+            f"input {run}/{item}",
+            lambda c: c.execute(
+                "INSERT OR IGNORE INTO inputs VALUES (?, ?, ?)", (run, item, frame)
+            ),
+            len(frame),
+            lambda _, error: done(error),
+        )
+
+    def store_outcome(
+        self, run: str, outcome: OutcomeRecord, frame: bytes | None, done: OutcomeDone
+    ) -> None:
+        """`done` gets the item's outcome on disk: this one, or the one that was there first."""
+
+        def work(connection: sqlite3.Connection) -> OutcomeRecord:
+            connection.execute(
+                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, 0, ?)",
+                (run, outcome.item, outcome.kind, outcome.reason, frame),
+            )
+            rows = connection.execute(
+                "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? AND item = ?",
+                (run, outcome.item),
+            )
+            item, kind, reason, acknowledged = rows.fetchone()
+            return OutcomeRecord(item, kind, reason, bool(acknowledged))
+
+        self._add(f"outcome {run}/{outcome.item}", work, len(frame or b""), done)
+
+    def store_count(self, run: str, count: int) -> None:
+        self._add(
+            f"count of {run}",
+            lambda c: c.execute("UPDATE runs SET count = ? WHERE run = ?", (count, run)),
+        )
+
+    def acknowledge(self, run: str, items: tuple[int, ...]) -> None:
+        """The client has these outcomes: their frames go, that they were stays."""
+        query = "UPDATE outcomes SET acknowledged = 1, frame = NULL WHERE run = ? AND item = ?"
+        pairs = [(run, item) for item in items]
+        self._add(f"acknowledgement of {run}", lambda c: c.executemany(query, pairs))
+
+    def forget_inputs(self, run: str, items: tuple[int, ...]) -> None:
+        query = "DELETE FROM inputs WHERE run = ? AND item = ?"
+        pairs = [(run, item) for item in items]
+        self._add(f"inputs of {run}", lambda c: c.executemany(query, pairs))
+
+    def forget_run(self, run: str) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            for table in ("inputs", "outcomes", "runs"):
+                connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
+
+        self._add(f"end of {run}", work)
+
+    def close(self) -> None:
+        """Write what waits, then close. Raises `TimedOut` if the disk does not take it."""
+        with self._condition:
+            self._closing = True
+            self._condition.notify_all()
+        self._thread.join(CLOSE_LIMIT_S)
+        if self._thread.is_alive():
+            raise TimedOut(f"the journal was not written within {CLOSE_LIMIT_S:g} s")
+        with self._reading:
+            self._reader.close()
+        self._writer.close()
+
+    def _add(self, what: str, work: Work, nbytes: int = 0, answer: Answer | None = None) -> None:
+        if nbytes > FRAME_LIMIT_NBYTES and answer is not None:
+            answer(None, TooLarge(f"{what}: the journal keeps no {nbytes} bytes in one piece"))
+            return
+        with self._condition:
+            if not self._condition.wait_for(self._has_room, WAIT_LIMIT_S):
+                raise TimedOut(f"waited {WAIT_LIMIT_S:g} s for the journal's disk ({self._path})")
+            self._waiting.append(_Entry(what, work, nbytes, answer))
+            self._waiting_nbytes += nbytes
+            self._condition.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._waiting) < QUEUE_LIMIT and self._waiting_nbytes < QUEUE_LIMIT_NBYTES
+
+    # --- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._waiting or self._closing)
+                if not self._waiting:
+                    return
+                batch = self._take()
+                self._condition.notify_all()
+            self._write(batch)
+
+    def _take(self) -> list[_Entry]:
+        batch: list[_Entry] = []
+        nbytes = 0
+        while self._waiting and len(batch) < BATCH_LIMIT and nbytes < BATCH_NBYTES:
+            entry = self._waiting.popleft()
+            nbytes += entry.nbytes
+            batch.append(entry)
+        self._waiting_nbytes -= nbytes
+        return batch
+
+    def _write(self, batch: list[_Entry]) -> None:
+        """All with one sync; if the disk refuses that, each alone, so that what fits is kept."""
+        try:
+            results = self._commit(batch)
+        except sqlite3.Error as error:
+            if len(batch) > 1:
+                for entry in batch:
+                    self._write([entry])
+                return
+            self._refuse(batch[0], error)
+            return
+        for entry, result in zip(batch, results, strict=True):
+            _tell(entry, result, None)
+
+    def _commit(self, batch: list[_Entry]) -> list[Any]:
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            results = [entry.work(self._writer) for entry in batch]
+            self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+        return results
+
+    def _refuse(self, entry: _Entry, error: sqlite3.Error) -> None:
+        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        said = f"the journal could not keep {entry.what}: {error}"
+        refusal = DiskFull(f"{said}; make room for {self._path}") if full else OperatorError(said)
+        _log.error("%s", refusal)
+        _tell(entry, None, refusal)
+
+
+def _tell(entry: _Entry, result: Any, error: CrowdpipeError | None) -> None:
+    if entry.answer is None:
+        return
+    try:
+        entry.answer(result, error)
+    except Exception:
+        _log.exception("whoever waited for %s failed", entry.what)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Transactions are ours (`isolation_level` None); each connection has one user at a time."""
+    return sqlite3.connect(
+        path, timeout=BUSY_LIMIT_S, isolation_level=None, check_same_thread=False
+    )

@@ -1,0 +1,252 @@
+"""The journal: what it promised is there after any end, in order, and only the first outcome."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from wire.errors import DiskFull, OperatorError
+from wire.messages.requests import RunOptions
+
+LIMIT_S = 20.0
+RUN = RunRecord("r1", "clients/me/s1", "tiny", "ab" * 32, RunOptions(exact=True), 3)
+RESULT = OutcomeRecord(0, None, "")
+
+
+class Answers:
+    """Collects what the journal answers, in order."""
+
+    def __init__(self) -> None:
+        self.told: queue.Queue[tuple[str, Any]] = queue.Queue()
+
+    def to(self, name: str) -> Callable[..., None]:
+        return lambda *said: self.told.put((name, said))
+
+    def next(self) -> tuple[str, Any]:
+        return self.told.get(timeout=LIMIT_S)
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "journal.sqlite")
+    yield journal
+    journal.close()
+
+
+def reopened(journal: Journal, path: Path) -> Journal:
+    journal.close()
+    return Journal(path)
+
+
+def test_a_generation_rises_above_what_was_asked_and_above_itself(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    assert journal.generation == 0
+    for above in (0, 0, 41, 7):
+        journal.raise_generation(above, answers.to("generation"))
+    assert [answers.next()[1] for _ in range(4)] == [
+        (1, None),
+        (2, None),
+        (42, None),
+        (43, None),
+    ]
+    journal = reopened(journal, path)
+    assert journal.generation == 43
+    journal.close()
+
+
+def test_what_was_stored_is_replayed(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    journal.store_run(RUN, answers.to("run"))
+    for item in range(3):
+        journal.store_input("r1", item, b"input %d" % item, answers.to("input"))
+    journal.store_outcome("r1", RESULT, b"result", answers.to("outcome"))
+    journal.store_outcome("r1", OutcomeRecord(2, "no_device", "none"), None, answers.to("outcome"))
+    journal.forget_inputs("r1", (0,))
+    journal.store_count("r1", 5)
+    journal = reopened(journal, path)
+    (run,) = journal.replay()
+    assert run.record == replace(RUN, count=5)
+    assert run.inputs == (1, 2)
+    assert run.outcomes == (RESULT, OutcomeRecord(2, "no_device", "none"))
+    assert not run.cancelled
+    assert 0 <= run.age_s < LIMIT_S
+    assert journal.input_frame("r1", 0) is None
+    assert journal.input_frame("r1", 1) == b"input 1"
+    assert journal.result_frame("r1", 0) == b"result"
+    assert journal.result_frame("r1", 2) is None
+    journal.close()
+
+
+def test_answers_come_in_the_order_of_the_records(journal: Journal, answers: Answers):
+    journal.store_run(RUN, answers.to("run"))
+    for item in range(200):
+        journal.store_input("r1", item, b"x" * 1000, answers.to(f"input {item}"))
+    names = [answers.next() for _ in range(201)]
+    assert [name for name, _ in names] == ["run", *(f"input {item}" for item in range(200))]
+    assert all(said == (None,) for _, said in names)
+
+
+def test_many_records_need_few_syncs(journal: Journal, answers: Answers):
+    commits: list[str] = []
+    journal._writer.set_trace_callback(
+        lambda line: commits.append(line) if line == "COMMIT" else None
+    )
+    journal.store_run(RUN, answers.to("run"))
+    for item in range(500):
+        journal.store_input("r1", item, b"x", answers.to("input"))
+    for _ in range(501):
+        answers.next()
+    assert len(commits) < 100
+
+
+def test_only_the_first_outcome_of_an_item_counts(journal: Journal, answers: Answers):
+    journal.store_run(RUN, answers.to("run"))
+    journal.store_outcome("r1", RESULT, b"first", answers.to("outcome"))
+    journal.store_outcome("r1", OutcomeRecord(0, "timed_out", "late"), None, answers.to("outcome"))
+    answers.next()
+    assert answers.next()[1] == (RESULT, None)
+    assert answers.next()[1] == (RESULT, None)
+    assert journal.result_frame("r1", 0) == b"first"
+
+
+def test_an_acknowledged_result_loses_its_bytes_and_is_remembered(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    journal.store_run(RUN, answers.to("run"))
+    journal.store_outcome("r1", RESULT, b"result", answers.to("outcome"))
+    journal.acknowledge("r1", (0, 1))
+    journal = reopened(journal, path)
+    (run,) = journal.replay()
+    assert run.outcomes == (OutcomeRecord(0, None, "", True),)
+    assert journal.result_frame("r1", 0) is None
+    journal.close()
+
+
+def test_nothing_of_a_forgotten_run_stays(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    journal.store_run(RUN, answers.to("run"))
+    journal.store_input("r1", 0, b"input", answers.to("input"))
+    journal.store_outcome("r1", RESULT, b"result", answers.to("outcome"))
+    journal.forget_run("r1")
+    journal.store_input("r1", 1, b"too late", answers.to("input"))
+    journal = reopened(journal, path)
+    assert journal.replay() == ()
+    assert journal.input_frame("r1", 1) is None
+    journal.close()
+
+
+def test_a_run_whose_items_were_cancelled_is_replayed_as_cancelled(
+    tmp_path: Path, answers: Answers
+):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    journal.store_run(RUN, answers.to("run"))
+    journal.store_outcome("r1", OutcomeRecord(0, "cancelled", "asked"), None, answers.to("o"))
+    journal = reopened(journal, path)
+    assert journal.replay()[0].cancelled
+    journal.close()
+
+
+def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_does(
+    tmp_path: Path, answers: Answers
+):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path, limit_nbytes=1 << 20)
+    journal.store_run(RUN, answers.to("run"))
+    journal.store_input("r1", 0, b"x" * (4 << 20), answers.to("large"))
+    journal.store_input("r1", 1, b"small", answers.to("small"))
+    assert answers.next() == ("run", (None,))
+    name, (error,) = answers.next()
+    assert name == "large"
+    assert isinstance(error, DiskFull)
+    assert "make room" in str(error)
+    assert answers.next() == ("small", (None,))
+    journal = reopened(journal, path)
+    assert journal.replay()[0].inputs == (1,)
+    journal.close()
+
+
+def test_whoever_fails_on_an_answer_stops_nobody(journal: Journal, answers: Answers):
+    def fail(_error: object) -> None:
+        raise RuntimeError("a fault of whoever waited")
+
+    journal.store_run(RUN, fail)
+    journal.store_input("r1", 0, b"input", answers.to("input"))
+    assert answers.next() == ("input", (None,))
+
+
+def test_a_journal_of_another_format_is_left_alone(tmp_path: Path):
+    path = tmp_path / "journal.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    with pytest.raises(OperatorError, match="format 99"):
+        Journal(path)
+
+
+def test_a_file_that_is_no_journal_is_a_typed_error(tmp_path: Path):
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(b"these are not the pages of a database" * 100)
+    with pytest.raises(OperatorError, match="cannot open the journal"):
+        Journal(path)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from wire.messages.requests import RunOptions
+
+journal = Journal(Path(sys.argv[1]))
+journal.store_run(RunRecord("r1", "clients/me/s1", "tiny", "ab" * 32, RunOptions(), None), print)
+item = 0
+while True:
+    said = lambda error, item=item: print("input", item, error, flush=True)
+    journal.store_input("r1", item, b"%d" % item * 5000, said)
+    told = lambda got, error, item=item: print("outcome", item, error, flush=True)
+    journal.store_outcome("r1", OutcomeRecord(item, None, ""), b"%d" % item, told)
+    item += 1
+"""
+
+
+@pytest.mark.parametrize("lines", [3, 400])
+def test_what_was_answered_before_a_kill_is_there_afterwards(tmp_path: Path, lines: int):
+    path = tmp_path / "journal.sqlite"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        for _ in range(lines):
+            child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+        rest = child.stdout.read()
+        assert child.wait(LIMIT_S) == -signal.SIGKILL
+    whole = [line.split() for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+    answered = max((int(words[1]) for words in whole if words[0] == "outcome"), default=0)
+    answered = max(answered, (lines - 2) // 2 - 1)
+    journal = Journal(path)
+    (run,) = journal.replay()
+    stored = [outcome.item for outcome in run.outcomes]
+    assert stored[: answered + 1] == list(range(answered + 1))
+    assert len(run.inputs) - len(stored) in (0, 1)
+    for item in (0, answered):
+        assert journal.input_frame("r1", item) == b"%d" % item * 5000
+        assert journal.result_frame("r1", item) == b"%d" % item
+    journal.close()
