@@ -11,14 +11,15 @@ thread and ours would take its locks and ours in opposite orders.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import paho.mqtt.client as paho
@@ -29,8 +30,9 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edge_agent.adapters.broker_address import BrokerAddress
 from edge_agent.adapters.link import Link
-from wire.errors import BrokerUnreachable, CrowdpipeError, Refused, Replaced
+from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.ids import mint
+from wire.outbox import Message, Numbered
 
 KEEPALIVE_S = 60
 SESSION_EXPIRY_S = 300
@@ -49,22 +51,8 @@ _log = logging.getLogger("crowdpipe.agent.connection")
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One message to publish. `key` comes back with its outcome."""
-
-    topic: str
-    payload: bytes
-    qos: int = 1
-    retain: bool = False
-    content_type: str = ""
-    expiry_s: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    key: object = None
-
-
-@dataclass(frozen=True, slots=True)
 class Incoming:
-    """`broker_id` counts connections: a message belongs to the one it came on."""
+    """A message as it came; `retained` if it was published before we subscribed."""
 
     topic: str
     payload: bytes
@@ -75,12 +63,12 @@ class Incoming:
 class ConnectionListener(Protocol):
     """Called in the connection's thread, one call at a time."""
 
-    def will(self, connection: str) -> Outgoing: ...
+    def will(self, connection: str) -> Message: ...
     def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None: ...
     def disconnected(self, reason: str) -> None: ...
     def received(self, message: Incoming) -> None: ...
-    def next_outgoing(self) -> Outgoing | None: ...
-    def acknowledged(self, message: Outgoing) -> None: ...
+    def next_outgoing(self) -> Numbered | None: ...
+    def acknowledged(self, numbered: Numbered) -> None: ...
     def refused(self, topic: str, error: Refused) -> None: ...
     def ended(self, error: CrowdpipeError) -> None: ...
 
@@ -115,7 +103,7 @@ class Connection:
         self._was_up = False
         self._lost = ""
         self._asked: dict[int, tuple[str, ...]] = {}
-        self._in_flight: dict[int, tuple[Outgoing, float]] = {}
+        self._in_flight: dict[int, tuple[Numbered, float]] = {}
         self._window = MOST_IN_FLIGHT
         self._packet_nbytes: int | None = None
         self._last_ack_s = 0.0
@@ -256,13 +244,13 @@ class Connection:
 
     def _pump(self) -> None:
         while self._up and not self._lost and len(self._in_flight) < self._window:
-            message = self._safely(self._listener.next_outgoing)
-            if message is None:
+            numbered = self._safely(self._listener.next_outgoing)
+            if numbered is None:
                 return
-            self._publish(message)
+            self._publish(numbered)
 
-    def _publish(self, message: Outgoing) -> None:
-        now = time.monotonic()
+    def _publish(self, numbered: Numbered) -> None:
+        message, now = numbered.message, time.monotonic()
         info = self._client.publish(
             message.topic,
             message.payload,
@@ -271,17 +259,15 @@ class Connection:
             _publish_properties(message, False),
         )
         if message.qos > 0:
-            self._in_flight[info.mid] = (message, now)
+            self._in_flight[info.mid] = (numbered, now)
         else:
-            self._safely(self._listener.acknowledged, message)
+            self._safely(self._listener.acknowledged, numbered)
 
     def _drop_connection(self) -> None:
         link = self._client.socket()
         if link is not None:  # neither a farewell nor a lost connection closed it
-            try:
+            with contextlib.suppress(OSError):  # the other side may be faster
                 link.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # the other side was faster
             self._client.loop_read()
         self._up = False
 
@@ -361,14 +347,15 @@ class Connection:
         self._safely(self._listener.received, incoming)
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:
-        message, sent_s = self._in_flight.pop(mid, (None, 0.0))
-        if message is None:
+        numbered, sent_s = self._in_flight.pop(mid, (None, 0.0))
+        if numbered is None:
             return
+        message = numbered.message
         self._measure(len(message.payload), sent_s)
         if code.is_failure:
             error = Refused(f"the broker refuses our messages to {message.topic}: {code}")
             self._safely(self._listener.refused, message.topic, error)
-        self._safely(self._listener.acknowledged, message)
+        self._safely(self._listener.acknowledged, numbered)
 
     def _measure(self, nbytes: int, sent_s: float) -> None:
         """A message waits for those before it: count from the later of its sending and the last
@@ -392,21 +379,17 @@ class Connection:
             )
 
 
-def unreachable(address: BrokerAddress, reason: str) -> BrokerUnreachable:
-    return BrokerUnreachable(f"the broker at {address.shown} cannot be reached: {reason}")
-
-
 def _no_delay(_client: Any, _data: Any, link: Any) -> None:
     """Without it a small message waits up to 40 ms for the one before it to be acknowledged."""
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def _publish_properties(message: Outgoing, will: bool) -> Properties:
+def _publish_properties(message: Message, will: bool) -> Properties:
     properties = Properties(PacketTypes.WILLMESSAGE if will else PacketTypes.PUBLISH)
     if message.content_type:
         properties.ContentType = message.content_type
     if message.expiry_s is not None:
         properties.MessageExpiryInterval = message.expiry_s
     if message.properties:
-        properties.UserProperty = list(message.properties.items())
+        properties.UserProperty = list(message.properties)
     return properties

@@ -48,7 +48,7 @@ class Partition:
         self._threads = threads
         self._loaded: dict[int, Segment] = {}
         _check_need(assigned, streamed, budget_nbytes)
-        for blob in assigned.blobs:
+        for blob in assigned.blobs:  # all of them before the first is loaded
             cache.check(blob.digest)
         try:
             self._load_within(budget_nbytes)
@@ -82,6 +82,8 @@ class Partition:
 
     def _load(self, ref: SegmentRef) -> Segment:
         exact = self.assigned.partition.exact
+        for blob in ref.blobs:  # again, since a streamed segment is loaded many times
+            self._cache.check(blob.digest)
         return Segment(
             self._cache.path(ref.graph.digest),
             ref.inputs,

@@ -12,10 +12,11 @@ import pytest
 
 from broker_config.url import BrokerUrl
 from edge_agent.adapters.broker_address import BrokerAddress
-from edge_agent.adapters.connection import Connection, Incoming, Outgoing
+from edge_agent.adapters.connection import Connection, Incoming
 from edge_agent.adapters.link import Link
 from tests.support.broker import BrokerUnderTest, fresh_name
 from wire.errors import CrowdpipeError, Refused, Replaced
+from wire.outbox import Message, Numbered
 from wire.topics import ORCHESTRATOR, Topics
 
 TOPICS = Topics()
@@ -32,12 +33,12 @@ class Listener:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.outbox: deque[Outgoing] = deque()
+        self.outbox: deque[Numbered] = deque()
         self.told: queue.Queue[tuple[str, Any]] = queue.Queue()
         self.fault: str | None = None
 
-    def will(self, connection: str) -> Outgoing:
-        return Outgoing(TOPICS.device(self.name, "state"), connection.encode(), 1, True)
+    def will(self, connection: str) -> Message:
+        return Message(TOPICS.device(self.name, "state"), connection.encode(), retain=True)
 
     def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
         self.told.put(("connected", (connection, reconnect, packet_nbytes)))
@@ -50,11 +51,11 @@ class Listener:
             raise RuntimeError("a fault in the listener")
         self.told.put(("received", message))
 
-    def next_outgoing(self) -> Outgoing | None:
+    def next_outgoing(self) -> Numbered | None:
         return self.outbox.popleft() if self.outbox else None
 
-    def acknowledged(self, message: Outgoing) -> None:
-        self.told.put(("acknowledged", message.key))
+    def acknowledged(self, numbered: Numbered) -> None:
+        self.told.put(("acknowledged", numbered.token))
 
     def refused(self, topic: str, error: Refused) -> None:
         self.told.put(("refused", error))
@@ -162,10 +163,10 @@ def test_a_refused_publish_is_a_typed_error(mosquitto: BrokerUnderTest, agents: 
     name = fresh_name()
     connection, listener = agents.connect(address(mosquitto.login(name)), name)
     listener.next("connected")
-    listener.outbox.append(Outgoing(TOPICS.data("someone", "else"), b"forged", key="k"))
+    listener.outbox.append(Numbered(7, Message(TOPICS.data("someone", "else"), b"forged")))
     connection.wake()
     assert "someone/from/else" in str(listener.next("refused"))
-    assert listener.next("acknowledged") == "k"
+    assert listener.next("acknowledged") == 7
 
 
 def test_a_wrong_secret_ends_the_first_connection_with_what_to_check(
@@ -221,7 +222,7 @@ def test_closing_publishes_everything_first_and_leaves_no_will(
     with mosquitto.connect("watcher", "watcher") as watcher:
         watcher.subscribe(TOPICS.device(name, "#"))
         topic = TOPICS.device(name, "events")
-        listener.outbox.extend(Outgoing(topic, b"%d" % i) for i in range(100))
+        listener.outbox.extend(Numbered(i, Message(topic, b"%d" % i)) for i in range(100))
         connection.close(LIMIT_S)
         got = [watcher.next().payload for _ in range(100)]
         assert got == [b"%d" % i for i in range(100)]
@@ -238,11 +239,9 @@ def test_a_message_says_what_it_carries_and_when_it_expires(
     with mosquitto.connect(ORCHESTRATOR, "orchestrator") as orchestrator:
         orchestrator.subscribe(TOPICS.inbox(ORCHESTRATOR))
         topic = TOPICS.data(ORCHESTRATOR, name)
-        listener.outbox.append(
-            Outgoing(
-                topic, b"x", content_type="a/b", expiry_s=300, properties={"run": "r", "item": "3"}
-            )
-        )
+        properties = (("run", "r"), ("item", "3"))
+        message = Message(topic, b"x", expiry_s=300, content_type="a/b", properties=properties)
+        listener.outbox.append(Numbered(1, message))
         connection.wake()
         said = orchestrator.next().properties
     assert said.ContentType == "a/b"

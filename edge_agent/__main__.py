@@ -1,0 +1,80 @@
+"""`crowdpipe-agent`: run one edge agent, or say what this device can do."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from edge_agent import __version__
+from edge_agent.adapters.settings import LOG_LEVELS, read_settings
+from edge_agent.shell.check import as_json, as_text, examine
+from wire.errors import CrowdpipeError
+
+EPILOG = """\
+example:
+  crowdpipe-agent --broker mqtt://pixel-7:SECRET@192.168.1.10:1883 --name pixel-7 \\
+      --cache ~/crowdpipe --memory 256MiB
+
+Every setting may also stand in the environment (CROWDPIPE_AGENT_BROKER, …) or in a file
+(~/.config/crowdpipe-agent.yaml); flags win over the environment, which wins over the file.
+Status: 0 asked to stop, 2 a setting to mend, 3 something around the agent, 1 its own fault.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="crowdpipe-agent",
+        description="Serve a part of a model on this device.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--broker", help="mqtt://name:secret@host:port")
+    parser.add_argument("--name", help="this device's name (default: the broker's user)")
+    parser.add_argument("--cache", help="folder for blobs and waiting frames")
+    parser.add_argument("--memory", help="what partitions may take, like 256MiB")
+    parser.add_argument("--disk", help="what cached blobs may take, like 4GiB")
+    parser.add_argument("--hold", help="what waiting and kept frames may take, like 256MiB")
+    parser.add_argument("--threads", help="of ONNX Runtime within an operator (default: 1)")
+    parser.add_argument("--log", choices=LOG_LEVELS, help="how much to say (default: info)")
+    parser.add_argument("--config", type=Path, help="the settings file")
+    parser.add_argument("--check", action="store_true", help="say what this device can do, and end")
+    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
+    parser.add_argument("--version", action="version", version=__version__)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The process's exit status."""
+    flags = vars(parser().parse_args(arguments))
+    check, as_plain, config = flags.pop("check"), flags.pop("json"), flags.pop("config")
+    if check:
+        facts = examine(Path(flags["cache"] or "~").expanduser())
+        print(as_json(facts) if as_plain else as_text(facts))
+        return 0 if facts["runtime_version"] else 3
+    from edge_agent.shell.agent import run  # not for --check or --help, which need no broker
+
+    try:
+        settings = read_settings(flags, os.environ, config)
+        _log_to_stderr(settings.log)
+        return run(settings)
+    except CrowdpipeError as error:
+        print(f"crowdpipe-agent: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname).1s %(message)s",
+        datefmt="%H:%M:%S",
+    )
+    # What paho logs as errors is told again, in our words, by the connection.
+    logging.getLogger("crowdpipe.agent.connection.paho").setLevel(logging.CRITICAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Joins the agent's machine to its adapters; see `agent`."""

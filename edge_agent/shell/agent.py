@@ -1,0 +1,189 @@
+"""One agent process: builds the adapters, joins them to the machine, and turns until told to end.
+
+The main thread takes one event at a time, has the machine decide, and carries out what it says;
+everything that takes time happens in the adapters' threads and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from edge_agent import __version__
+from edge_agent.adapters.agent_folder import AgentFolder
+from edge_agent.adapters.battery import Battery
+from edge_agent.adapters.cache import BlobCache
+from edge_agent.adapters.connection import Connection
+from edge_agent.adapters.courier import Courier
+from edge_agent.adapters.executor import Executor
+from edge_agent.adapters.fetch import Fetcher
+from edge_agent.adapters.link import Link
+from edge_agent.adapters.readings import Sensors
+from edge_agent.adapters.settings import Settings
+from edge_agent.adapters.spool import Spool
+from edge_agent.machine.events import Event, Started, StopAsked, TelemetryRead, Ticked
+from edge_agent.machine.machine import AgentMachine
+from edge_agent.shell.capabilities import capabilities_of
+from edge_agent.shell.carrying import Carrying
+from edge_agent.shell.listening import Listening
+from edge_agent.shell.mailbox import Mailbox
+from edge_agent.shell.telemetry import TelemetryReader
+from wire.ids import mint
+from wire.topics import Topics
+
+SAMPLE_S = 5.0  # between readings; the machine decides which are published
+VERIFY_S = 600.0  # between looks for a cached blob that was not verified for long
+DRAIN_S = 10.0  # what is left to say at the end may take this long
+
+_log = logging.getLogger("crowdpipe.agent")
+
+
+def run(settings: Settings) -> int:
+    """The exit status; raises a `CrowdpipeError` if the agent could not go on."""
+    capabilities = capabilities_of(settings)
+    folder = AgentFolder(settings.folder)
+    try:
+        shell = AgentShell(settings, folder, AgentMachine(settings.name, capabilities))
+        with StopSignals(shell):
+            return shell.run()
+    finally:
+        folder.close()
+
+
+class AgentShell:
+    def __init__(self, settings: Settings, folder: AgentFolder, machine: AgentMachine) -> None:
+        self._settings = settings
+        self._machine = machine
+        self._boot = mint()
+        self._mailbox = Mailbox()
+        topics = Topics(settings.control_root, settings.data_root)
+        name, broker = settings.name, settings.broker
+        self._cache = BlobCache(folder.blobs)
+        spool = Spool(folder.spool, settings.hold_nbytes)
+        link = Link()
+        listening = Listening(self._mailbox, topics, name, self._boot, __version__)
+        self._connection = Connection(
+            broker,
+            client_id=name,
+            first=(topics.device(name, "state"),),
+            then=(
+                topics.device(name, "assignment"),
+                topics.device(name, "commands"),
+                topics.orchestrator_state,
+                topics.inbox(name),
+            ),
+            listener=listening,
+            link=link,
+        )
+        self._courier = Courier(
+            topics, name, spool, settings.hold_nbytes, listening, self._connection.wake
+        )
+        listening.courier = self._courier
+        self._fetcher = Fetcher(
+            self._cache,
+            link,
+            listening,
+            lambda: self._connection.peer_host,
+            broker.user,
+            broker.secret,
+        )
+        self._executor = Executor(self._cache, spool, link, listening, settings.threads)
+        sensors = Sensors(folder.path, Battery())
+        self._telemetry = TelemetryReader(sensors, self._executor, spool, link)
+        self._listening = listening
+        self._carrying = Carrying(
+            self._mailbox,
+            topics,
+            name,
+            self._cache,
+            spool,
+            self._fetcher,
+            self._executor,
+            self._courier,
+        )
+        self._sample_at = self._verify_at = 0.0
+
+    def ask_to_stop(self, reason: str) -> None:
+        """Safe to call from a signal handler: the main thread may hold the mailbox's lock there,
+        so a thread of its own puts the event."""
+        threading.Thread(
+            target=self._mailbox.put, args=(StopAsked(reason),), name="stop", daemon=True
+        ).start()
+
+    def run(self) -> int:
+        """Until the machine says stop, the broker refuses us for good, or we are replaced."""
+        cached = self._cache.scan()
+        self._executor.start()
+        self._handle(Started(self._boot, cached))
+        self._connection.start()
+        _log.info("agent %s: %d blobs cached", self._settings.name, len(cached))
+        self._verify_at = time.monotonic() + VERIFY_S
+        try:
+            while not self._carrying.ended and self._listening.failure is None:
+                self._turn()
+        finally:
+            self._close()
+        failure = self._carrying.failure or self._listening.failure
+        if failure is not None:
+            raise failure
+        return 0
+
+    def _turn(self) -> None:
+        """Wait for the next event or the next time that something is due; handle it."""
+        event = self._mailbox.get(max(0.0, self._due_at() - time.monotonic()))
+        if event is not None:
+            self._handle(event)
+        now = time.monotonic()
+        if now >= self._sample_at:
+            self._sample_at = now + SAMPLE_S
+            self._handle(TelemetryRead(self._telemetry.read()))
+        if now >= self._verify_at:
+            self._verify_at = now + VERIFY_S
+            self._executor.verify_in_idle_time()
+        self._courier.expire(now)
+        wake_at = self._machine.wake_at()
+        if wake_at is not None and now >= wake_at:
+            self._handle(Ticked())
+
+    def _due_at(self) -> float:
+        times = (self._machine.wake_at(), self._courier.expires_at(), self._sample_at)
+        return min(time_s for time_s in (*times, self._verify_at) if time_s is not None)
+
+    def _handle(self, event: Event) -> None:
+        for instruction in self._machine.handle(event, time.monotonic()):
+            self._carrying.carry_out(instruction)
+
+    def _close(self) -> None:
+        """In order: what is said is said before the connection ends."""
+        replaced = self._carrying.failure is not None
+        self._connection.close(0.0 if replaced else DRAIN_S)
+        self._fetcher.close()
+        if not self._executor.close(DRAIN_S):
+            _log.warning("a task was still running after %g s; it is given up", DRAIN_S)
+
+
+class StopSignals:
+    """SIGTERM and SIGINT ask for an orderly end once; a second one ends at once."""
+
+    def __init__(self, shell: AgentShell) -> None:
+        self._shell = shell
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._asked)
+
+    def _asked(self, number: int, _frame: FrameType | None) -> None:
+        self._restore()
+        self._shell.ask_to_stop(f"asked by {signal.Signals(number).name}")
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __exit__(self, *exc: object) -> None:
+        self._restore()

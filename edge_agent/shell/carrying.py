@@ -1,0 +1,123 @@
+"""The machine's instructions, carried out by the adapters. One function each, none waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from edge_agent.adapters.cache import BlobCache
+from edge_agent.adapters.courier import Courier
+from edge_agent.adapters.executor import Executor
+from edge_agent.adapters.fetch import Fetcher
+from edge_agent.adapters.spool import Spool
+from edge_agent.machine.events import BlobsRemoved
+from edge_agent.machine.instructions import (
+    CancelFetch,
+    Execute,
+    FetchBlob,
+    ForgetFrame,
+    Instruction,
+    Load,
+    ObeyAssignment,
+    PublishEvents,
+    PublishResidency,
+    PublishState,
+    PublishTelemetry,
+    RemoveBlobs,
+    SendFrame,
+    StayDisconnected,
+    Stop,
+    Unload,
+)
+from edge_agent.shell.mailbox import Mailbox
+from wire.errors import Replaced
+from wire.outbox import Message
+from wire.record import encode
+from wire.topics import JSON_CONTENT_TYPE, Topics
+
+_log = logging.getLogger("crowdpipe.agent")
+
+
+class Carrying:
+    """`ended` is true once the machine said that everything is over, `failure` why if badly."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        topics: Topics,
+        name: str,
+        cache: BlobCache,
+        spool: Spool,
+        fetcher: Fetcher,
+        executor: Executor,
+        courier: Courier,
+    ) -> None:
+        self._mailbox = mailbox
+        self._topics = topics
+        self._name = name
+        self._cache = cache
+        self._spool = spool
+        self._fetcher = fetcher
+        self._executor = executor
+        self._courier = courier
+        self.ended = False
+        self.failure: Replaced | None = None
+        self._ways: dict[type, Callable[[Any], None]] = {
+            FetchBlob: lambda said: fetcher.fetch(said.blob, said.store_base),
+            CancelFetch: lambda said: fetcher.cancel(said.digest),
+            RemoveBlobs: self._remove_blobs,
+            Load: lambda said: executor.load(said.assigned, said.streamed, said.budget_nbytes),
+            Unload: lambda said: executor.unload(said.partition),
+            Execute: lambda said: executor.execute(said.task, said.assigned),
+            SendFrame: self._send_frame,
+            ForgetFrame: self._forget_frame,
+            ObeyAssignment: self._obey_assignment,
+            PublishState: lambda said: self._publish("state", said.state),
+            PublishResidency: lambda said: self._publish("residency", said.residency),
+            PublishEvents: lambda said: self._publish("events", said.batch),
+            PublishTelemetry: lambda said: self._publish("telemetry", said.telemetry),
+            StayDisconnected: self._stay_disconnected,
+            Stop: self._stop,
+        }
+
+    def carry_out(self, instruction: Instruction) -> None:
+        self._ways[type(instruction)](instruction)
+
+    def _remove_blobs(self, said: RemoveBlobs) -> None:
+        self._cache.remove(said.digests)
+        self._mailbox.put(BlobsRemoved(said.digests))
+
+    def _send_frame(self, said: SendFrame) -> None:
+        self._courier.send_frame(said.activation, said.to)
+
+    def _forget_frame(self, said: ForgetFrame) -> None:
+        if said.side == "output":
+            self._courier.forget(said.activation)
+        self._spool.forget(said.activation, said.side)
+
+    def _obey_assignment(self, said: ObeyAssignment) -> None:
+        assignment = said.assignment
+        served = ", ".join(str(entry.partition) for entry in assignment.partitions) or "nothing"
+        _log.info("assignment %d.%d: serve %s", *assignment.stamp, served)
+        self._courier.limit_reassembly(assignment.limits.reassembly_s)
+
+    def _publish(self, leaf: str, record: Any) -> None:
+        self._courier.publish(
+            Message(
+                topic=self._topics.device(self._name, leaf),
+                payload=encode(record),
+                qos=0 if leaf == "telemetry" else 1,
+                retain=leaf != "events",
+                content_type=JSON_CONTENT_TYPE,
+                coalesce=leaf in ("residency", "telemetry"),
+            )
+        )
+
+    def _stay_disconnected(self, said: StayDisconnected) -> None:
+        self.failure = Replaced(said.reason)
+        self.ended = True
+
+    def _stop(self, said: Stop) -> None:
+        _log.info("stopping: %s", said.reason)
+        self.ended = True

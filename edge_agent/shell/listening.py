@@ -1,0 +1,220 @@
+"""What adapters report, as the machine's events. Runs in the adapters' threads, decides nothing.
+
+Bytes from the network are decoded here and refused with a log line when they are not what the
+format says: a malformed message must not end the agent, nor be believed.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from edge_agent.adapters.connection import Incoming
+from edge_agent.adapters.courier import Courier
+from edge_agent.adapters.executor import Executed, Loaded
+from edge_agent.machine.events import (
+    AssignmentArrived,
+    BlobFetched,
+    BlobsRemoved,
+    CommandsArrived,
+    Connected,
+    Disconnected,
+    ExecutionFailed,
+    FetchFailed,
+    FetchProgressed,
+    FrameArrived,
+    FrameHead,
+    FrameLost,
+    LoadRefused,
+    OrchestratorSeen,
+    PartitionGone,
+    PartitionReady,
+    TaskExecuted,
+)
+from edge_agent.shell.mailbox import Mailbox
+from wire import WIRE_VERSION
+from wire.errors import CrowdpipeError, Refused
+from wire.frames import Header
+from wire.ids import ActivationId, PartitionId, TaskId
+from wire.messages.assignment import Assignment
+from wire.messages.commands import CommandBatch
+from wire.messages.state import DeviceState, OrchestratorState
+from wire.outbox import Message, Numbered
+from wire.record import decode, encode
+from wire.topics import JSON_CONTENT_TYPE, Topics
+
+_log = logging.getLogger("crowdpipe.agent")
+
+
+class Listening:
+    """The listener of connection, courier, fetcher and executor in one."""
+
+    def __init__(
+        self, mailbox: Mailbox, topics: Topics, name: str, boot: str, agent_version: str
+    ) -> None:
+        self._mailbox = mailbox
+        self._topics = topics
+        self._name = name
+        self._boot = boot
+        self._agent_version = agent_version
+        self._own_state: DeviceState | None = None
+        self.courier: Courier | None = None
+        self.failure: CrowdpipeError | None = None
+        self._readers = {
+            topics.device(name, "state"): self._own_state_seen,
+            topics.device(name, "assignment"): self._assignment,
+            topics.device(name, "commands"): self._commands,
+            topics.orchestrator_state: self._orchestrator_state,
+        }
+
+    # --- the connection -----------------------------------------------------------------------
+
+    def will(self, connection: str) -> Message:
+        self._own_state = None
+        state = DeviceState(
+            status="offline",
+            connection=connection,
+            boot=self._boot,
+            agent_version=self._agent_version,
+            wire_version=WIRE_VERSION,
+            reason="the connection was lost",
+        )
+        topic = self._topics.device(self._name, "state")
+        return Message(topic, encode(state), retain=True, content_type=JSON_CONTENT_TYPE)
+
+    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
+        self._courier().connected(packet_nbytes)
+        self._mailbox.put(Connected(connection, reconnect, self._own_state))
+
+    def disconnected(self, reason: str) -> None:
+        _log.warning("not connected: %s", reason)
+        self._courier().disconnected()
+        self._mailbox.put(Disconnected(reason))
+
+    def received(self, message: Incoming) -> None:
+        try:
+            if self._topics.is_data(message.topic):
+                _, sender = self._topics.sender(message.topic)
+                self._courier().received(sender, message.payload)
+            else:
+                self._readers[message.topic](message)
+        except CrowdpipeError as error:
+            _log.warning("refused a message on %s: %s", message.topic, error)
+        except KeyError:
+            _log.warning("a message on %s, which we did not ask for", message.topic)
+
+    def next_outgoing(self) -> Numbered | None:
+        return self._courier().next_outgoing()
+
+    def acknowledged(self, numbered: Numbered) -> None:
+        self._courier().acknowledged(numbered)
+
+    def refused(self, topic: str, error: Refused) -> None:
+        """What we may not say about ourselves ends us; a frame to somebody is that frame's end,
+        and the orchestrator will miss it."""
+        if self._topics.is_data(topic):
+            _log.error("%s", error)
+        else:
+            self.ended(Refused(f"{error}; is {self._name!r} the user in the broker's address?"))
+
+    def ended(self, error: CrowdpipeError) -> None:
+        self.failure = self.failure or error
+        self._mailbox.put(None)
+
+    def _courier(self) -> Courier:
+        assert self.courier is not None, "the shell joins the two before it connects"
+        return self.courier
+
+    def _own_state_seen(self, message: Incoming) -> None:
+        """Of our own messages only what was retained before tells anything. An empty one says
+        that somebody cleared it."""
+        if message.retained and message.payload:
+            self._own_state = decode(DeviceState, message.payload)
+
+    def _assignment(self, message: Incoming) -> None:
+        if message.payload:
+            self._mailbox.put(AssignmentArrived(decode(Assignment, message.payload)))
+
+    def _commands(self, message: Incoming) -> None:
+        self._mailbox.put(CommandsArrived(decode(CommandBatch, message.payload)))
+
+    def _orchestrator_state(self, message: Incoming) -> None:
+        if message.payload:
+            state = decode(OrchestratorState, message.payload)
+            self._mailbox.put(OrchestratorSeen(state, message.retained))
+
+    # --- the courier --------------------------------------------------------------------------
+
+    def frame_arrived(self, sender: str, header: Header) -> None:
+        self._mailbox.put(FrameArrived(_frame_head(header), sender))
+
+    def frame_lost(self, activation: ActivationId, error: CrowdpipeError) -> None:
+        self._mailbox.put(FrameLost(activation, error.kind, error.reason))
+
+    # --- fetching -----------------------------------------------------------------------------
+
+    def blob_progressed(self, digest: str, nbytes: int) -> None:
+        self._mailbox.put(FetchProgressed(digest, nbytes))
+
+    def blob_fetched(self, digest: str, nbytes: int, fetch_s: float) -> None:
+        self._mailbox.put(BlobFetched(digest, nbytes, fetch_s))
+
+    def blob_failed(self, digest: str, error: CrowdpipeError, retryable: bool) -> None:
+        _log.warning("fetching %s failed: %s", digest[:12], error)
+        self._mailbox.put(FetchFailed(digest, error.kind, error.reason, retryable))
+
+    # --- the executor -------------------------------------------------------------------------
+
+    def partition_ready(self, partition: PartitionId, loaded: Loaded) -> None:
+        _log.info("loaded %s in %.2f s", partition, loaded.load_s)
+        self._mailbox.put(
+            PartitionReady(
+                partition,
+                loaded.streamed,
+                loaded.load_s,
+                loaded.rss_before_nbytes,
+                loaded.rss_nbytes,
+            )
+        )
+
+    def load_refused(
+        self, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
+    ) -> None:
+        _log.error("cannot load %s: %s", partition, error)
+        self._mailbox.put(LoadRefused(partition, error.kind, error.reason, corrupt))
+
+    def partition_gone(self, partition: PartitionId, evict_s: float, now_nbytes: int) -> None:
+        _log.info("evicted %s in %.2f s", partition, evict_s)
+        self._mailbox.put(PartitionGone(partition, evict_s, now_nbytes))
+
+    def task_executed(self, task: TaskId, executed: Executed) -> None:
+        _log.debug("executed %s in %.3f s", task, executed.compute_s)
+        self._mailbox.put(
+            TaskExecuted(
+                task=task,
+                emitted=_frame_head(executed.emitted.header),
+                decode_s=executed.decode_s,
+                compute_s=executed.compute_s,
+                encode_s=executed.encode_s,
+                segment_s=executed.segment_s,
+            )
+        )
+
+    def execution_failed(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
+        _log.error("task %s failed: %s", task, error)
+        self._mailbox.put(ExecutionFailed(task, error.kind, error.reason, fatal))
+
+    def blob_rotten(self, digest: str) -> None:
+        _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])
+        self._mailbox.put(BlobsRemoved((digest,)))
+
+
+def _frame_head(header: Header) -> FrameHead:
+    return FrameHead(
+        model=header.model,
+        activation=header.activation,
+        attempt=header.attempt,
+        exact=header.settings.exact,
+        barrier=header.settings.barrier,
+        nbytes=header.nbytes,
+        raw_nbytes=header.raw_nbytes,
+    )
