@@ -1,71 +1,7 @@
-"""Broker addresses: `mqtt://user:secret@host:port`, or `mqtts://` for TLS.
-
-Reads and writes them; connecting is others' work. The secret is percent-encoded in the address
-and left out wherever an address is shown.
-"""
+"""Broker addresses: what `wire.broker_url` says, under the name that this program's parts use."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from urllib.parse import quote, unquote, urlsplit
+from wire.broker_url import DEFAULT_PORTS, EXAMPLE, BrokerUrl, parse_url
 
-from wire.errors import InvalidUrl
-
-DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
-EXAMPLE = "mqtt://name:secret@host:1883"
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerUrl:
-    """Where a broker is, and as whom to connect. `repr` and `shown` leave the secret out."""
-
-    host: str
-    port: int
-    tls: bool = False
-    user: str | None = None
-    secret: str | None = None
-
-    def __str__(self) -> str:
-        """The whole address, secret included: for configuration, not for screens."""
-        login = "" if self.user is None else quote(self.user, safe="")
-        if self.user is not None and self.secret is not None:
-            login += ":" + quote(self.secret, safe="")
-        return self._with(f"{login}@" if login else "")
-
-    def __repr__(self) -> str:
-        return f"BrokerUrl({self.shown!r})"
-
-    @property
-    def shown(self) -> str:
-        """The address as it may be printed."""
-        return self._with("" if self.user is None else f"{quote(self.user, safe='')}@")
-
-    def _with(self, login: str) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'mqtts' if self.tls else 'mqtt'}://{login}{host}:{self.port}"
-
-    def login(self, user: str, secret: str) -> BrokerUrl:
-        """The same broker, as another user."""
-        return replace(self, user=user, secret=secret)
-
-
-def parse_url(text: str) -> BrokerUrl:
-    """`text` as a `BrokerUrl`; `InvalidUrl` says what is wrong. The port has a default."""
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidUrl(f"broker address: {error}; write it as {EXAMPLE}") from None
-    if parts.scheme not in DEFAULT_PORTS:
-        raise InvalidUrl(f"broker address must begin with mqtt:// or mqtts://, as in {EXAMPLE}")
-    if not parts.hostname:
-        raise InvalidUrl(f"broker address names no host; write it as {EXAMPLE}")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise InvalidUrl(f"broker address ends after the port; write it as {EXAMPLE}")
-    return BrokerUrl(
-        host=parts.hostname,
-        port=DEFAULT_PORTS[parts.scheme] if port is None else port,
-        tls=parts.scheme == "mqtts",
-        user=None if parts.username is None else unquote(parts.username),
-        secret=None if parts.password is None else unquote(parts.password),
-    )
+__all__ = ["DEFAULT_PORTS", "EXAMPLE", "BrokerUrl", "parse_url"]

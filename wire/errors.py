@@ -88,6 +88,12 @@ class FleetTooSmall(OperatorError):
     kind = "fleet_too_small"
 
 
+class NoOrchestrator(OperatorError):
+    """The broker is there, and nobody who would serve models behind it."""
+
+    kind = "no_orchestrator"
+
+
 class BrokerUnreachable(OperatorError):
     kind = "broker_unreachable"
 
