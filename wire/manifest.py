@@ -14,7 +14,7 @@ from functools import cached_property
 
 from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed
-from wire.ids import check_digest, check_name
+from wire.ids import check_digest, check_name, digest_of
 
 FORMAT = 1
 STRING_LIMIT_NBYTES = 1 << 20  # bound of one string tensor, whose size no shape tells
@@ -150,10 +150,16 @@ class Manifest:
         if not self.segments or len(self.cuts) != len(self.segments) + 1:
             raise ValueError("a manifest has n >= 1 segments and n + 1 cuts")
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """The model's digest: the one of the author's file."""
-        return self.source.digest
+        """The model's digest: of the author's file and of how it is cut, since cut k means
+        nothing without that. Names, notes and the reference do not count."""
+        pieces = [self.source.digest]
+        for cut in self.cuts:
+            pieces += ["cut", *cut.names]
+        for segment in self.segments:
+            pieces += ["segment", *(blob.digest for blob in segment.blobs)]
+        return digest_of("\0".join(pieces).encode())
 
     @cached_property
     def blobs(self) -> tuple[BlobRef, ...]:
