@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -23,12 +22,10 @@ from edge_agent.adapters.onnx_values import (
     value_of,
 )
 from edge_agent.adapters.partition import Partition
+from tests.support.chain import Chain
 from wire.elements import Element, nbytes_of
 from wire.errors import BlobCorrupt, BlobMissing, ComputeFailed, LoadFailed, Malformed, OverBudget
-from wire.ids import PartitionId, digest_of
-from wire.manifest import BlobRef
 from wire.memory import resident_need
-from wire.messages.assignment import PartitionAssignment, SegmentRef
 
 HELD = sorted(set(Element) - {Element.STRING, Element.COMPLEX64, Element.COMPLEX128})
 WIDTH = 64
@@ -152,88 +149,26 @@ def test_a_graph_with_other_names_than_assigned_is_refused(tmp_path: Path):
 # --- partitions -------------------------------------------------------------------------------
 
 
-class Chain:
-    """A multi-layer perceptron as segments with external weights, and as one model."""
-
-    def __init__(self, folder: Path, layers: int, width: int = WIDTH) -> None:
-        self.cache = BlobCache(folder / "blobs")
-        self.width = width
-        rng = np.random.default_rng(7)
-        self.weights = [
-            (rng.standard_normal((width, width)) / math.sqrt(width)).astype(np.float32)
-            for _ in range(layers)
-        ]
-        self.refs = tuple(self._segment(index) for index in range(layers))
-
-    def _segment(self, index: int) -> SegmentRef:
-        weights = self._put(self.weights[index].tobytes())
-        tensor = TensorProto(
-            name=f"w{index}",
-            data_type=TensorProto.FLOAT,
-            dims=[self.width, self.width],
-            data_location=TensorProto.EXTERNAL,
-        )
-        for key, value in (("location", weights.digest), ("length", str(weights.nbytes))):
-            tensor.external_data.add(key=key, value=value)
-        model = _model(self._nodes(index), [tensor], f"h{index}", f"h{index + 1}")
-        graph = self._put(model.SerializeToString())
-        names = ((f"h{index}",), (f"h{index + 1}",))
-        return SegmentRef(index, graph, (weights,), *names, peak_activation_nbytes=4096, cost=1.0)
-
-    def _nodes(self, index: int) -> list[onnx.NodeProto]:
-        return [
-            helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"m{index}"]),
-            helper.make_node("Tanh", [f"m{index}"], [f"h{index + 1}"]),
-        ]
-
-    def _put(self, data: bytes) -> BlobRef:
-        digest = digest_of(data)
-        self.cache.part_path(digest).write_bytes(data)
-        return BlobRef(digest, self.cache.admit(digest))
-
-    def assigned(self, exact: bool = False) -> PartitionAssignment:
-        last = len(self.refs) - 1
-        return PartitionAssignment(
-            partition=PartitionId("f" * 64, exact, 0, last),
-            model_name="chain",
-            tier=3,
-            segments=self.refs,
-            accepts_nbytes=1 << 20,
-            emits=(f"h{last + 1}",),
-            emits_nbytes=1 << 20,
-        )
-
-    def whole(self, x: np.ndarray, exact: bool) -> np.ndarray:
-        nodes = [node for index in range(len(self.refs)) for node in self._nodes(index)]
-        weights = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(self.weights)]
-        model = _model(nodes, weights, "h0", f"h{len(self.refs)}")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        if exact:
-            level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            options.graph_optimization_level = level
-        return onnxruntime.InferenceSession(model.SerializeToString(), options).run(
-            None, {"h0": x}
-        )[0]
-
-
-def _model(nodes, weights, before: str, after: str) -> onnx.ModelProto:
-    ports = [
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", WIDTH])]
-        for name in (before, after)
-    ]
-    for port in ports:
-        port[0].type.tensor_type.shape.dim[1].dim_param = "w"
-    graph = helper.make_graph(nodes, "g", *ports, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 BUDGET = 64 << 20
 
 
+class CachedChain(Chain):
+    """A chain whose blobs are all on disk."""
+
+    def __init__(self, layers: int, width: int, folder: Path) -> None:
+        super().__init__(layers, width)
+        self.cache = BlobCache(folder / "blobs")
+        for digest, data in self.blobs.items():
+            self.cache.part_path(digest).write_bytes(data)
+            self.cache.admit(digest)
+
+
 @pytest.fixture
-def make_chain(tmp_path: Path) -> Callable[..., Chain]:
-    return lambda layers=4, width=WIDTH: Chain(tmp_path, layers, width)
+def make_chain(tmp_path: Path) -> Callable[..., CachedChain]:
+    def make(layers: int = 4, width: int = WIDTH) -> CachedChain:
+        return CachedChain(layers, width, tmp_path)
+
+    return make
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -1,0 +1,149 @@
+"""The outbox: two lanes, a window, a bound."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from wire.errors import QueueFull
+from wire.outbox import Message, Numbered, Outbox
+
+
+def data(number: int, nbytes: int = 1) -> Message:
+    return Message(f"d/{number}", bytes(nbytes), control=False)
+
+
+def control(number: int) -> Message:
+    return Message(f"c/{number}", b"x")
+
+
+def topics(released: list[Numbered]) -> list[str]:
+    return [each.message.topic for each in released]
+
+
+def test_nothing_leaves_while_disconnected() -> None:
+    outbox = Outbox()
+    assert outbox.put(control(1)) == []
+    assert topics(outbox.connected(False)) == ["c/1"]
+
+
+def test_control_goes_before_data() -> None:
+    outbox = Outbox()
+    for message in (data(1), data(2), control(1)):
+        outbox.put(message)
+    assert topics(outbox.connected(False)) == ["c/1", "d/1", "d/2"]
+
+
+def test_no_more_is_in_flight_than_the_window() -> None:
+    outbox = Outbox(max_inflight=2)
+    outbox.connected(False)
+    first = outbox.put(data(1)) + outbox.put(data(2)) + outbox.put(data(3))
+    assert topics(first) == ["d/1", "d/2"]
+    assert topics(outbox.acknowledged(first[0].token)) == ["d/3"]
+
+
+def test_messages_without_acknowledgement_take_no_place_in_flight() -> None:
+    outbox = Outbox(max_inflight=1)
+    outbox.connected(False)
+    released = [outbox.put(Message("t", b"x", qos=0)) for _ in range(3)]
+    assert list(map(topics, released)) == [["t"]] * 3
+
+
+def test_a_newer_state_replaces_one_that_still_waits() -> None:
+    outbox = Outbox()
+    for payload in (b"old", b"new"):
+        outbox.put(Message("state", payload, retain=True, coalesce=True))
+    (only,) = outbox.connected(False)
+    assert only.message.payload == b"new"
+
+
+def test_at_the_bound_data_is_refused_and_control_has_a_reserve() -> None:
+    outbox = Outbox(max_nbytes=8)
+    outbox.put(data(1, 8))
+    with pytest.raises(QueueFull, match="does not fit"):
+        outbox.put(data(2))
+    outbox.put(control(1))
+
+
+def test_what_a_lost_session_had_in_flight_is_handed_out_again_in_order() -> None:
+    outbox = Outbox()
+    outbox.connected(False)
+    outbox.put(data(1))
+    outbox.put(data(2))
+    outbox.disconnected()
+    outbox.put(data(3))
+    assert topics(outbox.connected(False)) == ["d/1", "d/2", "d/3"]
+
+
+def test_what_a_kept_session_had_in_flight_is_left_to_the_library() -> None:
+    outbox = Outbox()
+    outbox.connected(False)
+    (sent,) = outbox.put(data(1))
+    outbox.disconnected()
+    assert outbox.connected(True) == []
+    assert not outbox.empty
+    outbox.acknowledged(sent.token)
+    assert outbox.empty
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Whatever happens, nothing is lost, lanes keep their order, the window holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outbox = Outbox(max_inflight=3)
+        self.online = False
+        self.number = 0
+        self.flying: list[Numbered] = []
+        self.delivered: dict[bool, list[int]] = {True: [], False: []}
+
+    @rule(is_control=st.booleans())
+    def put(self, is_control: bool) -> None:
+        self.number += 1
+        message = Message(str(self.number), b"x", control=is_control)
+        self._publish(self.outbox.put(message))
+
+    @precondition(lambda self: self.flying and self.online)
+    @rule()
+    def acknowledge_the_oldest(self) -> None:
+        oldest = self.flying.pop(0)
+        self.delivered[oldest.message.control].append(int(oldest.message.topic))
+        self._publish(self.outbox.acknowledged(oldest.token))
+
+    @precondition(lambda self: not self.online)
+    @rule(session_present=st.booleans())
+    def connect(self, session_present: bool) -> None:
+        self.online = True
+        if not session_present:
+            self.flying = []
+        self._publish(self.outbox.connected(session_present))
+
+    @precondition(lambda self: self.online)
+    @rule()
+    def disconnect(self) -> None:
+        self.online = False
+        self.outbox.disconnected()
+
+    def _publish(self, released: list[Numbered]) -> None:
+        assert self.online or not released
+        self.flying += released
+
+    @invariant()
+    def the_window_holds(self) -> None:
+        assert len(self.flying) <= 3
+
+    def teardown(self) -> None:
+        if not self.online:
+            self.connect(False)
+        while self.flying:
+            self.acknowledge_the_oldest()
+        assert sorted(self.delivered[True] + self.delivered[False]) == list(
+            range(1, self.number + 1)
+        )
+        assert self.outbox.empty
+        for lane in self.delivered.values():
+            assert lane == sorted(lane)
+
+
+TestAnyOrder = AnyOrder.TestCase
