@@ -86,6 +86,8 @@ def _judge(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> flo
     if names != plan.fleet:
         plan.fleet, plan.fleet_since, plan.judged = names, state.now, False
         _refresh(state, plan)
+    elif not plan.flying and _unplaceable(plan):
+        choose(state, plan)  # another plan took its devices meanwhile
     wake = _compare(state, plan, leader, fleet)
     renew = plan.retiring or _unplaceable(plan) or plan.want != leader.want
     if renew and not plan.flying:

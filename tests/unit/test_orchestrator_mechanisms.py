@@ -323,3 +323,13 @@ def test_everything_that_is_published_can_be_read_back_from_its_json() -> None:
             assert decode(kind, encode(record)) == record
             seen.add(type(each))
     assert seen == set(kinds)
+
+
+def test_a_plan_whose_devices_another_one_took_meanwhile_takes_them_back() -> None:
+    world = three()
+    for run, exact in [("r1", True), ("r2", False), ("r3", True)]:
+        world.submit(run, options=RunOptions(exact=exact))
+        world.complete(run)
+    assert {(run, item): ["result"] for run in ("r1", "r2", "r3") for item in range(3)} == (
+        world.outcomes
+    )
