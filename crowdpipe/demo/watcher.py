@@ -18,8 +18,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from broker_config.url import BrokerUrl
 from crowdpipe.demo.observation import Observation
+from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, Refused, TimedOut
 from wire.ids import mint
 from wire.topics import Topics

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from broker_config.child import Child
-from broker_config.url import BrokerUrl
+from wire.broker_url import BrokerUrl
 from wire.errors import OperatorError
 
 OWN_SETTINGS = "CROWDPIPE_AGENT_"
