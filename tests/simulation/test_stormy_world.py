@@ -32,11 +32,19 @@ class Storm(RuleBasedStateMachine):
         memory_mb=MANY_AGENTS,
         segments=st.integers(1, 6),
         disk_mb=st.sampled_from([45, 200]),
+        hold_nbytes=st.sampled_from([50_000, 1 << 20]),
         seed=st.integers(0, 1000),
     )
-    def begin(self, memory_mb: list[int], segments: int, disk_mb: int, seed: int) -> None:
+    def begin(
+        self, memory_mb: list[int], segments: int, disk_mb: int, hold_nbytes: int, seed: int
+    ) -> None:
         self.world = World(
-            *memory_mb, segments=segments, options=OPTIONS, seed=seed, disk_mb=disk_mb
+            *memory_mb,
+            segments=segments,
+            options=OPTIONS,
+            seed=seed,
+            disk_mb=disk_mb,
+            hold_nbytes=hold_nbytes,
         )
 
     @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)

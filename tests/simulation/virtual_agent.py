@@ -29,7 +29,7 @@ from wire.messages.telemetry import Telemetry
 
 TELEMETRY_S = 10.0
 RECONNECT_S = 1.0
-FRAME_NBYTES, FRAME_RAW_NBYTES = 100, 32
+FRAME_NBYTES, FRAME_RAW_NBYTES = 6144, 2048  # at the bounds: what is reserved has to suffice
 Slot = tuple[ActivationId, str]
 
 

@@ -40,6 +40,7 @@ class World:
         options: OrchestratorOptions | None = None,
         seed: int = 0,
         disk_mb: int = 200,
+        hold_nbytes: int = 1 << 20,
         manifest: Manifest | None = None,
     ) -> None:
         """An agent for each of `memory_mb`; each segment weighs 10 MB."""
@@ -51,7 +52,7 @@ class World:
         self.furthest: dict[tuple[str, int], int] = {}
         self.orchestrator = VirtualOrchestrator(self, options or OrchestratorOptions())
         self.agents = [
-            VirtualAgent(self, f"phone{i}", capabilities(mb, disk_mb), 1000.0 * i)
+            VirtualAgent(self, f"phone{i}", capabilities(mb, disk_mb, hold_nbytes), 1000.0 * i)
             for i, mb in enumerate(memory_mb)
         ]
         self.orchestrator.start()
