@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from edge_agent.adapters.broker_address import BrokerAddress
 from edge_agent.adapters.link import Link
+from wire.broker_url import BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.ids import mint
 from wire.outbox import Message, Numbered
@@ -79,7 +80,7 @@ class Connection:
 
     def __init__(
         self,
-        address: BrokerAddress,
+        address: BrokerUrl,
         client_id: str,
         first: tuple[str, ...],
         then: tuple[str, ...],
@@ -132,9 +133,7 @@ class Connection:
         self._thread.join(limit_s + CONNECT_LIMIT_S)
 
     def _make_client(self, client_id: str) -> paho.Client:
-        client = paho.Client(
-            paho.CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5
-        )
+        client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
         if self._address.user is not None:
             client.username_pw_set(self._address.user, self._address.secret)
         if self._address.tls:
@@ -217,7 +216,7 @@ class Connection:
 
     def _turn(self) -> None:
         """Wait for something to do, and do it."""
-        link = self._client.socket()
+        link: Any = self._client.socket()
         if link is None:
             self._lost = self._lost or "the connection was closed"
             return
@@ -264,7 +263,7 @@ class Connection:
             self._safely(self._listener.acknowledged, numbered)
 
     def _drop_connection(self) -> None:
-        link = self._client.socket()
+        link: Any = self._client.socket()
         if link is not None:  # neither a farewell nor a lost connection closed it
             with contextlib.suppress(OSError):  # the other side may be faster
                 link.shutdown(socket.SHUT_RDWR)
@@ -313,7 +312,7 @@ class Connection:
         self._subscribe(self._first)
 
     def _remember_host(self) -> None:
-        link = self._client.socket()
+        link: Any = self._client.socket()
         if link is not None:
             self._peer_host = str(link.getpeername()[0])
 

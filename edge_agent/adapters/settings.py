@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edge_agent.adapters.broker_address import EXAMPLE, BrokerAddress, parse_address
 from edge_agent.adapters.memory import available_nbytes
 from edge_agent.adapters.readings import disk_free_nbytes
+from wire.broker_url import EXAMPLE, BrokerUrl, parse_url
 from wire.errors import UserError
 from wire.ids import check_name
 from wire.topics import CONTROL_ROOT, DATA_ROOT
@@ -57,7 +57,7 @@ class Settings:
     cached blobs, `hold_nbytes` the frames held in memory and on disk."""
 
     name: str
-    broker: BrokerAddress
+    broker: BrokerUrl
     folder: Path
     memory_nbytes: int
     disk_nbytes: int
@@ -85,7 +85,7 @@ def read_settings(
 def _settings(plain: dict[str, Any]) -> Settings:
     if not plain.get("broker"):
         raise InvalidSettings(f"which broker? Give --broker, as in --broker {EXAMPLE}")
-    broker = parse_address(str(plain["broker"]))
+    broker = parse_url(str(plain["broker"]))
     name = _name(plain, broker)
     folder = Path(str(plain.get("cache") or _default_folder(name))).expanduser()
     return Settings(
@@ -138,7 +138,7 @@ def _default_file(environment: Mapping[str, str]) -> Path | None:
     return usual if usual.is_file() else None
 
 
-def _name(plain: dict[str, Any], broker: BrokerAddress) -> str:
+def _name(plain: dict[str, Any], broker: BrokerUrl) -> str:
     """As given; else as whom the broker knows us; else what the host is called."""
     given = plain.get("name") or broker.user
     if given:

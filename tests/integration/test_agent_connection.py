@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker_config.url import BrokerUrl
-from edge_agent.adapters.broker_address import BrokerAddress
 from edge_agent.adapters.connection import Connection, Incoming
 from edge_agent.adapters.link import Link
 from tests.support.broker import BrokerUnderTest, fresh_name
+from wire.broker_url import BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.outbox import Message, Numbered
 from wire.topics import ORCHESTRATOR, Topics
@@ -23,9 +22,9 @@ TOPICS = Topics()
 LIMIT_S = 20.0
 
 
-def address(url: BrokerUrl, **changes: Any) -> BrokerAddress:
+def address(url: BrokerUrl, **changes: Any) -> BrokerUrl:
     plain = {"host": url.host, "port": url.port, "user": url.user, "secret": url.secret}
-    return BrokerAddress(**{**plain, **changes})
+    return BrokerUrl(**{**plain, **changes})
 
 
 class Listener:
@@ -76,7 +75,7 @@ class Agents:
     def __init__(self) -> None:
         self.open: list[Connection] = []
 
-    def connect(self, where: BrokerAddress, name: str, **filters: Any) -> Any:
+    def connect(self, where: BrokerUrl, name: str, **filters: Any) -> Any:
         listener = Listener(name)
         first = (TOPICS.device(name, "state"),)
         then = filters.get("then", (TOPICS.device(name, "commands"), TOPICS.inbox(name)))
@@ -199,7 +198,7 @@ def test_who_was_taken_over_does_not_take_the_session_back(agents: Agents):
     """Mosquitto 2.1 says so; 2.0, as it is here, only closes. So a script plays the broker."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(LIMIT_S)
-        _, listener = agents.connect(BrokerAddress("127.0.0.1", server.getsockname()[1]), "phone")
+        _, listener = agents.connect(BrokerUrl("127.0.0.1", server.getsockname()[1]), "phone")
         link, _ = server.accept()
         with link:
             link.settimeout(LIMIT_S)

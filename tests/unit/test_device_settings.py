@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from edge_agent.adapters.broker_address import InvalidAddress, parse_address
 from edge_agent.adapters.settings import (
     InvalidSettings,
     default_memory_nbytes,
@@ -14,7 +13,8 @@ from edge_agent.adapters.settings import (
     read_settings,
 )
 from edge_agent.adapters.store_address import parse_store
-from wire.errors import InvalidName, Malformed
+from wire.broker_url import parse_url
+from wire.errors import InvalidName, InvalidUrl, Malformed
 
 BROKER = "mqtt://pixel-7:s%3Acret@desk:1999"
 
@@ -47,7 +47,7 @@ def test_a_name_comes_from_the_broker_address_unless_given():
 
 
 def test_a_secret_is_decoded_and_never_shown():
-    address = parse_address(BROKER)
+    address = parse_url(BROKER)
     assert (address.user, address.secret, address.port) == ("pixel-7", "s:cret", 1999)
     assert "cret" not in repr(address) + address.shown
 
@@ -70,9 +70,9 @@ def test_what_is_no_size_is_refused(text: str):
     ("flags", "error", "says"),
     [
         ({}, InvalidSettings, "--broker"),
-        ({"broker": "http://desk"}, InvalidAddress, "mqtt://"),
-        ({"broker": "mqtt://u:sesame@desk/path"}, InvalidAddress, "after the port"),
-        ({"broker": "mqtt://desk:99999"}, InvalidAddress, "[Pp]ort"),
+        ({"broker": "http://desk"}, InvalidUrl, "mqtt://"),
+        ({"broker": "mqtt://u:sesame@desk/path"}, InvalidUrl, "after the port"),
+        ({"broker": "mqtt://desk:99999"}, InvalidUrl, "[Pp]ort"),
         ({"broker": BROKER, "name": "Pixel 7"}, InvalidName, "a-z"),
         ({"broker": BROKER, "name": "orchestrator"}, InvalidName, "reserved"),
         ({"broker": BROKER, "memory": "1kB"}, InvalidSettings, "too small"),
