@@ -60,6 +60,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         return
     if asked.run in state.graves:
         state.counts["late_submit"] += 1
+        state.respond(party, Rejected(asked.run, *state.graves[asked.run]))
         return
     try:
         manifest = _checked(state, asked)
@@ -170,7 +171,7 @@ def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
 def _resume(state: State, party: str, asked: Resume) -> None:
     run = _own(state, party, asked.run)
     if run is None:
-        state.respond(party, Rejected(asked.run, TimedOut.kind, UNKNOWN_RUN))
+        _tell_gone(state, party, asked.run)
         return
     if run.state == "storing":
         return
@@ -208,11 +209,16 @@ def input_arrived(state: State, event: InputArrived) -> None:
     _take(state, run, item, head)
 
 
+def _tell_gone(state: State, party: str, run: str) -> None:
+    kind, reason = state.graves.get(run, (TimedOut.kind, UNKNOWN_RUN))
+    state.respond(party, Rejected(run, kind, reason))
+
+
 def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
     """Whoever sends inputs to a run that takes none is told, once it can know."""
     at = event.head.activation
-    if run is None and at.run not in state.graves:
-        state.respond(event.party, Rejected(at.run, TimedOut.kind, UNKNOWN_RUN))
+    if run is None:
+        _tell_gone(state, event.party, at.run)
     elif run is not None and run.party == event.party and run.fault is not None:
         state.respond(event.party, Rejected(at.run, *run.fault))
 

@@ -27,7 +27,8 @@ REPORT_EVERY_S = 2.0
 
 
 class State:
-    """`counts` tells what was dropped or refused, by name. `graves` are forgotten runs' ids."""
+    """`counts` tells what was dropped or refused, by name. `graves` are forgotten runs'
+    ids, with kind and reason of what to answer to those who still ask."""
 
     def __init__(self, options: OrchestratorOptions) -> None:
         self.options = options
@@ -54,7 +55,7 @@ class State:
         self.outbox = Outbox(options.coalesce_s)
         self.counts: Counter[str] = Counter()
         self.clear_at: dict[str, float] = {}
-        self.graves: dict[str, None] = {}
+        self.graves: dict[str, tuple[str, str]] = {}
         self.published: dict[str, Assignment] = {}
         self.assignments_dirty = False
         self.out: list[Instruction] = []
@@ -118,7 +119,8 @@ class State:
             if run in (None, each.run):
                 each.opened_cuts.clear()
 
-    def bury(self, run: str) -> None:
-        self.graves[run] = None
+    def bury(self, run: str, kind: str, reason: str) -> None:
+        """Remember how it ended, for a client that did not hear it."""
+        self.graves[run] = (kind, reason)
         while len(self.graves) > GRAVES_LIMIT:
             del self.graves[next(iter(self.graves))]

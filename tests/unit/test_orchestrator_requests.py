@@ -435,3 +435,16 @@ def test_stored_items_that_nothing_lets_in_end_with_what_they_waited_for() -> No
     world.run_for(150.0, lambda: ("r2", 0) in world.outcomes)
     assert world.outcomes["r2", 0] == ["timed_out"]
     assert "to be let in" in told(world, req.ItemFailed)[0].reason
+
+
+def test_whoever_submits_a_run_again_that_is_over_is_told_how_it_ended() -> None:
+    world = world_of("a")
+    world.ask(req.Submit("r1", "tiny", count=2))
+    world.run_for(0.1)
+    world.ask(req.CancelRun("r1"))
+    world.run_for(0.1)
+    world.ask(req.Submit("r1", "tiny", count=2))
+    world.run_for(0.1)
+    (rejected,) = told(world, req.Rejected)
+    assert rejected.kind == "cancelled"
+    assert len(world.instructions(ins.StoreRun)) == 1
