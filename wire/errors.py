@@ -68,6 +68,12 @@ class InvalidUrl(UserError):
     kind = "invalid_url"
 
 
+class InvalidSettings(UserError):
+    """A setting is missing or cannot be used; says which and how to write it."""
+
+    kind = "invalid_settings"
+
+
 class OutOfRange(UserError):
     """The bytes asked for lie outside of the content."""
 

@@ -199,6 +199,10 @@ class Reassembly:
             abandoned.append(Abandoned(sender, transfer, reason))
         return abandoned
 
+    def knows(self, sender: str, transfer: Transfer) -> bool:
+        """Whether parts of it wait here for others."""
+        return (sender, transfer) in self._unfinished
+
     def forget(self, sender: str, transfer: Transfer) -> None:
         self._unfinished.pop((sender, transfer), None)
 

@@ -159,6 +159,18 @@ class Journal:
         row = self._one("SELECT frame FROM outcomes WHERE run = ? AND item = ?", (run, item))
         return row[0] if row else None
 
+    def input_nbytes(self, run: str, item: int) -> int | None:
+        """Length of an input's frame; None if it was forgotten."""
+        query = "SELECT length(frame) FROM inputs WHERE run = ? AND item = ?"
+        row = self._one(query, (run, item))
+        return row[0] if row else None
+
+    def result_nbytes(self, run: str, item: int) -> int | None:
+        """Length of a result's frame; None if it was acknowledged or was an error."""
+        query = "SELECT length(frame) FROM outcomes WHERE run = ? AND item = ?"
+        row = self._one(query, (run, item))
+        return row[0] if row else None
+
     def _replayed(
         self,
         run: str,
@@ -227,9 +239,7 @@ class Journal:
         values = (run, item, frame)
         self._add(
             f"input {run}/{item}",
-            lambda c: c.execute(
-                "INSERT OR IGNORE INTO inputs VALUES (?, ?, ?)", (run, item, frame)
-            ),
+            lambda c: c.execute("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?)", values),
             len(frame),
             lambda _, error: done(error),
         )

@@ -1,0 +1,34 @@
+"""The orchestrator's folder: the journal, and a lock so that two never share it."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+from wire.errors import OperatorError
+
+
+class HomeFolder:
+    """Made if need be, readable by its owner alone. Raises `OperatorError` if it is in use."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = (path / "orchestrator.lock").open("a")
+        except OSError as error:
+            raise OperatorError(f"cannot use the home folder {path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise OperatorError(
+                f"an orchestrator already runs in {path}; stop it, or choose another --home"
+            ) from None
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.sqlite"
+
+    def close(self) -> None:
+        self._lock.close()

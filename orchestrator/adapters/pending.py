@@ -1,0 +1,42 @@
+"""Frames that came whole and were neither stored nor discarded yet, by what they are.
+
+Their bound is the courier's, which asks how much is held here. Safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from wire.ids import ActivationId
+
+
+class Pending:
+    """Several frames may bear one name (a repeat, or a stranger's): they are taken in the order
+    in which they came, which is that of the events that tell of them."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._frames: dict[ActivationId, deque[bytes]] = {}
+        self._nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    def put(self, activation: ActivationId, frame: bytes) -> None:
+        with self._guard:
+            self._frames.setdefault(activation, deque()).append(frame)
+            self._nbytes += len(frame)
+
+    def take(self, activation: ActivationId) -> bytes | None:
+        """The oldest frame of that name, which then is here no more."""
+        with self._guard:
+            waiting = self._frames.get(activation)
+            if waiting is None:
+                return None
+            frame = waiting.popleft()
+            self._nbytes -= len(frame)
+            if not waiting:
+                del self._frames[activation]
+            return frame

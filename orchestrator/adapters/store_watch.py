@@ -1,0 +1,164 @@
+"""Which models the store has, asked once a second: says what came, changed and went.
+
+A manifest is read again only when its bytes changed. While the store cannot be reached nothing is
+said to have gone; that it cannot, and that it can again, is said once each. Reads manifests only:
+blobs are between the store and the devices.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from typing import Any, Protocol
+
+import httpx
+
+from wire.errors import CrowdpipeError, Malformed, Refused, StoreUnreachable, TooLarge
+from wire.ids import check_name, digest_of
+from wire.manifest import Manifest
+from wire.record import decode
+
+EVERY_S = 1.0
+TIMEOUT_S = 10.0
+MANIFEST_LIMIT_NBYTES = 32 << 20
+MODELS_LIMIT = 10_000
+CLOSE_LIMIT_S = 15.0
+
+_log = logging.getLogger("crowdpipe.orchestrator.store")
+
+
+class StoreListener(Protocol):
+    """Called in the watch's thread. `store_read` comes after each complete look."""
+
+    def model_added(self, manifest: Manifest) -> None: ...
+    def model_removed(self, name: str) -> None: ...
+    def store_read(self) -> None: ...
+    def store_failed(self, error: CrowdpipeError) -> None: ...
+
+
+class StoreWatch:
+    def __init__(
+        self,
+        base: str,
+        listener: StoreListener,
+        user: str | None = None,
+        secret: str | None = None,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._base = base.rstrip("/")
+        self._listener = listener
+        self._every_s = every_s
+        login = httpx.BasicAuth(user, secret or "") if user is not None else None
+        # The store is ours and near: a proxy that the environment names is not for it.
+        self._http = httpx.Client(auth=login, timeout=TIMEOUT_S, trust_env=False)
+        self._known: dict[str, str] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._refused: dict[str, str] = {}
+        self._failing = False
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_LIMIT_S)
+        self._http.close()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self.look()
+            self._closing.wait(self._every_s)
+
+    def look(self) -> None:
+        """One look at the store, and what it tells."""
+        try:
+            self._compare(self._names())
+        except CrowdpipeError as error:
+            if not self._failing:
+                self._failing = True
+                _log.warning("%s", error)
+                self._listener.store_failed(error)
+            return
+        except Exception:
+            _log.exception("looking at the store failed")
+            return
+        if self._failing:
+            self._failing = False
+            _log.info("the store at %s answers again", self._base)
+        self._listener.store_read()
+
+    def _compare(self, names: list[str]) -> None:
+        for name in names:
+            data = self._get(f"/manifests/{name}")
+            if data is not None:
+                self._seen(name, data)
+        for name in [name for name in self._known if name not in names]:
+            del self._known[name], self._manifests[name]
+            self._listener.model_removed(name)
+        self._refused = {name: why for name, why in self._refused.items() if name in names}
+
+    def _seen(self, name: str, data: bytes) -> None:
+        digest = digest_of(data)
+        if digest in (self._known.get(name), self._refused.get(name)):
+            return
+        try:
+            manifest = _manifest(name, data)
+        except (Malformed, TooLarge) as error:
+            self._refused[name] = digest
+            _log.error("model %r cannot be served: %s", name, error)
+            return
+        known = self._manifests.get(name)
+        if known is not None and _core(known) != _core(manifest):
+            self._listener.model_removed(name)  # another model of that name: the old one's runs end
+        self._known[name], self._manifests[name] = digest, manifest
+        self._listener.model_added(manifest)
+
+    def _names(self) -> list[str]:
+        data = self._get("/manifests")
+        names: Any = decode(tuple[str, ...], data or b"[]")
+        if len(names) > MODELS_LIMIT:
+            raise TooLarge(f"the store lists {len(names)} models; {MODELS_LIMIT} are read")
+        return [check_name(name, "model name") for name in names]
+
+    def _get(self, path: str) -> bytes | None:
+        """The body; None if it is gone meanwhile."""
+        try:
+            with self._http.stream("GET", self._base + path) as answer:
+                if answer.status_code == 404:
+                    return None
+                if answer.status_code in (401, 403):
+                    raise Refused(
+                        f"the store at {self._base} does not let us read models "
+                        f"({answer.status_code}); check the orchestrator's secret"
+                    )
+                answer.raise_for_status()
+                return _body(answer)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise StoreUnreachable(
+                f"the store at {self._base} cannot be read: {error}; is it running?"
+            ) from None
+
+
+def _core(manifest: Manifest) -> Manifest:
+    """What devices serve of it, without what was measured or remarked afterwards."""
+    return replace(manifest, notes=(), reference=None)
+
+
+def _body(answer: httpx.Response) -> bytes:
+    body = bytearray()
+    for piece in answer.iter_bytes():
+        body += piece
+        if len(body) > MANIFEST_LIMIT_NBYTES:
+            raise TooLarge(f"{answer.url} is longer than {MANIFEST_LIMIT_NBYTES} bytes")
+    return bytes(body)
+
+
+def _manifest(name: str, data: bytes) -> Manifest:
+    manifest: Manifest = decode(Manifest, data, limit=MANIFEST_LIMIT_NBYTES)
+    if manifest.name != name:
+        raise Malformed(f"it calls itself {manifest.name!r}")
+    return manifest

@@ -1,0 +1,1 @@
+"""Joins the orchestrator's machine to its adapters; see `orchestrator`."""

@@ -1,0 +1,233 @@
+"""The machine's instructions, carried out by the adapters: one function each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from orchestrator.adapters.connection import Connection
+from orchestrator.adapters.courier import Courier, Load
+from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from orchestrator.machine import instructions as told
+from orchestrator.machine.events import (
+    InputStored,
+    JournalFailed,
+    Outcome,
+    OutcomeStored,
+    RunStored,
+)
+from orchestrator.machine.instructions import Instruction
+from orchestrator.shell.listening import Listening
+from orchestrator.shell.mailbox import Mailbox
+from wire.errors import CrowdpipeError, OperatorError, QueueFull
+from wire.frames import Settings, rehead
+from wire.outbox import Message
+from wire.parts import Transfer
+from wire.record import encode
+from wire.topics import JSON_CONTENT_TYPE, Topics
+
+COMMAND_EXPIRY_S = 60
+RESPONSE_EXPIRY_S = 300
+RUN_EXPIRY_S = 24 * 3600
+RETAINED_OF_A_DEVICE = ("state", "telemetry", "residency", "assignment")
+
+_log = logging.getLogger("crowdpipe.orchestrator")
+
+
+class Carrying:
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        topics: Topics,
+        journal: Journal,
+        courier: Courier,
+        connection: Connection,
+        listening: Listening,
+    ) -> None:
+        self._mailbox = mailbox
+        self._topics = topics
+        self._journal = journal
+        self._courier = courier
+        self._connection = connection
+        self._listening = listening
+        self._pending = listening.pending
+        self._ways: dict[type[Instruction], Callable[[Any], None]] = {
+            told.RaiseGeneration: self._raise_generation,
+            told.StoreRun: self._store_run,
+            told.StoreInput: self._store_input,
+            told.StoreOutcome: self._store_outcome,
+            told.StoreCount: lambda said: journal.store_count(said.run, said.count),
+            told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),
+            told.ForgetInputs: lambda said: journal.forget_inputs(said.run, said.items),
+            told.ForgetRun: self._forget_run,
+            told.DiscardPending: self._discard_pending,
+            told.SendInput: self._send_input,
+            told.SendResult: self._send_result,
+            told.Respond: self._respond,
+            told.PublishAssignment: self._publish_assignment,
+            told.PublishCommands: self._publish_commands,
+            told.PublishModel: self._publish_model,
+            told.ClearModel: lambda said: self._clear(topics.model(said.name)),
+            told.PublishRun: self._publish_run,
+            told.ClearRun: lambda said: self._clear(topics.run(said.run)),
+            told.ClearDevice: self._clear_device,
+            told.PublishState: self._publish_state,
+        }
+
+    def carry_out(self, instruction: Instruction) -> None:
+        self._ways[type(instruction)](instruction)
+
+    # --- the journal --------------------------------------------------------------------------
+
+    def _raise_generation(self, said: told.RaiseGeneration) -> None:
+        def raised(generation: int | None, error: CrowdpipeError | None) -> None:
+            if generation is not None:
+                self._listening.raised(generation)
+            else:
+                self._listening.ended(error or OperatorError("the generation was not raised"))
+
+        self._journal.raise_generation(said.above, raised)
+
+    def _store_run(self, said: told.StoreRun) -> None:
+        def stored(error: CrowdpipeError | None) -> None:
+            if error is None:
+                self._mailbox.answer(RunStored(said.run))
+            else:
+                self._journal_failed("run", said.run, None, error)
+
+        record = RunRecord(
+            said.run, said.party, said.model_name, said.model, said.options, said.count
+        )
+        self._journal.store_run(record, stored)
+
+    def _store_input(self, said: told.StoreInput) -> None:
+        at = said.activation
+
+        def stored(error: CrowdpipeError | None) -> None:
+            if error is None:
+                self._mailbox.answer(InputStored(at.run, at.item))
+            else:
+                self._journal_failed("input", at.run, at.item, error)
+
+        frame = self._pending.take(at)
+        if frame is None:
+            stored(OperatorError(f"the bytes of {at} are not here any more; send it again"))
+        else:
+            self._journal.store_input(at.run, at.item, frame, stored)
+
+    def _store_outcome(self, said: told.StoreOutcome) -> None:
+        run, outcome = said.run, said.outcome
+
+        def stored(first: OutcomeRecord | None, error: CrowdpipeError | None) -> None:
+            if first is None or error is not None:
+                error = error or OperatorError("the journal kept nothing")
+                self._journal_failed("outcome", run, outcome.item, error)
+                return
+            kept = Outcome(first.item, first.kind, first.reason, first.acknowledged)
+            self._mailbox.answer(OutcomeStored(run, kept))
+
+        frame = None
+        if said.activation is not None:
+            frame = self._pending.take(said.activation)
+            if frame is None:
+                stored(None, OperatorError(f"the bytes of {said.activation} are not here any more"))
+                return
+        record = OutcomeRecord(outcome.item, outcome.kind, outcome.reason)
+        self._journal.store_outcome(run, record, frame, stored)
+
+    def _discard_pending(self, said: told.DiscardPending) -> None:
+        self._pending.take(said.activation)
+
+    def _journal_failed(self, what: Any, run: str, item: int | None, error: CrowdpipeError) -> None:
+        self._mailbox.answer(JournalFailed(what, run, item, error.kind, error.reason))
+
+    def _forget_run(self, said: told.ForgetRun) -> None:
+        self._courier.forget_run(said.run)
+        self._journal.forget_run(said.run)
+
+    # --- frames -------------------------------------------------------------------------------
+
+    def _send_input(self, said: told.SendInput) -> None:
+        at = said.activation
+        nbytes = self._journal.input_nbytes(at.run, at.item)
+        self._send(said.to, Transfer(at, said.attempt), nbytes, self._input_of(said))
+
+    def _input_of(self, said: told.SendInput) -> Load:
+        at, options = said.activation, said.options
+        settings = Settings(options.exact, options.barrier, options.transport)
+
+        def load() -> bytes | None:
+            frame = self._journal.input_frame(at.run, at.item)
+            return None if frame is None else rehead(frame, said.attempt, settings)
+
+        return load
+
+    def _send_result(self, said: told.SendResult) -> None:
+        at = said.activation
+        nbytes = self._journal.result_nbytes(at.run, at.item)
+        load = partial(self._journal.result_frame, at.run, at.item)
+        self._send(said.to, Transfer(at, 0), nbytes, load)
+
+    def _send(self, to: str, transfer: Transfer, nbytes: int | None, load: Load) -> None:
+        if nbytes is None:
+            _log.info("%s is not needed by %s any more", transfer.activation, to)
+            return
+        try:
+            self._courier.send(to, transfer, nbytes, load)
+        except QueueFull as error:  # it is asked for again
+            _log.error("not sent to %s: %s", to, error)
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def _respond(self, said: told.Respond) -> None:
+        topic = self._topics.client(said.party, "responses")
+        self._say(topic, said.response, expiry_s=RESPONSE_EXPIRY_S)
+
+    def _publish_assignment(self, said: told.PublishAssignment) -> None:
+        self._keep(self._topics.device(said.device, "assignment"), said.assignment)
+
+    def _publish_commands(self, said: told.PublishCommands) -> None:
+        topic = self._topics.device(said.device, "commands")
+        self._say(topic, said.batch, expiry_s=COMMAND_EXPIRY_S)
+
+    def _publish_model(self, said: told.PublishModel) -> None:
+        self._keep(self._topics.model(said.summary.name), said.summary)
+
+    def _publish_run(self, said: told.PublishRun) -> None:
+        self._keep(self._topics.run(said.progress.run), said.progress, RUN_EXPIRY_S)
+
+    def _publish_state(self, said: told.PublishState) -> None:
+        self._keep(self._topics.orchestrator_state, said.state)
+
+    def _clear_device(self, said: told.ClearDevice) -> None:
+        for leaf in RETAINED_OF_A_DEVICE:
+            self._clear(self._topics.device(said.device, leaf))
+
+    def _say(self, topic: str, record: Any, expiry_s: int | None = None) -> None:
+        self._publish(
+            Message(topic, encode(record), expiry_s=expiry_s, content_type=JSON_CONTENT_TYPE)
+        )
+
+    def _keep(self, topic: str, record: Any, expiry_s: int | None = None) -> None:
+        self._publish(
+            Message(
+                topic,
+                encode(record),
+                retain=True,
+                expiry_s=expiry_s,
+                content_type=JSON_CONTENT_TYPE,
+                coalesce=True,
+            )
+        )
+
+    def _clear(self, topic: str) -> None:
+        self._publish(Message(topic, b"", retain=True, coalesce=True))
+
+    def _publish(self, message: Message) -> None:
+        """At the outbox's bound the message is dropped: what matters is asked for or said again."""
+        try:
+            self._connection.publish(message)
+        except QueueFull as error:
+            _log.error("not published: %s", error)

@@ -1,0 +1,279 @@
+"""What the broker, the courier and the store tell, as the machine's events.
+
+Runs in the adapters' threads and decides nothing. Bytes from the network are decoded here and
+refused with a log line when they are not what the format says: a malformed message must neither
+end the orchestrator nor be believed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from orchestrator.adapters.connection import Incoming
+from orchestrator.adapters.courier import Courier
+from orchestrator.adapters.journal import Journal
+from orchestrator.adapters.pending import Pending
+from orchestrator.machine.events import (
+    AssignmentSeen,
+    Connected,
+    DeviceStateSeen,
+    Disconnected,
+    EventsArrived,
+    FrameHead,
+    FrameLost,
+    GenerationRaised,
+    InputArrived,
+    ModelAdded,
+    ModelRemoved,
+    RequestArrived,
+    ResidencySeen,
+    ResultArrived,
+    TelemetrySeen,
+    TensorHead,
+)
+from orchestrator.shell.mailbox import Mailbox
+from wire import WIRE_VERSION
+from wire.errors import CrowdpipeError, Refused, Replaced
+from wire.frames import Header
+from wire.ids import ActivationId, check_name
+from wire.manifest import Manifest
+from wire.messages.assignment import Assignment
+from wire.messages.events import EventBatch
+from wire.messages.requests import Request
+from wire.messages.residency import Residency
+from wire.messages.state import DeviceState, OrchestratorState, Status
+from wire.messages.telemetry import Telemetry
+from wire.outbox import Message
+from wire.record import decode, encode
+from wire.topics import JSON_CONTENT_TYPE, Topics, client_party
+
+CLIENTS = "clients/"
+
+_log = logging.getLogger("crowdpipe.orchestrator")
+
+
+class Listening:
+    """The listener of connection, courier and store watch in one.
+
+    `failure` is why it cannot go on. `online` and `models_known` are set once connected and once
+    the store was read.
+    """
+
+    def __init__(
+        self, mailbox: Mailbox, topics: Topics, journal: Journal, boot: str, version: str
+    ) -> None:
+        self._mailbox = mailbox
+        self._topics = topics
+        self._journal = journal
+        self._boot = boot
+        self._version = version
+        self._other: OrchestratorState | None = None
+        self._connection = ""
+        self.courier: Courier | None = None
+        self.pending = Pending()
+        self.store_base = ""
+        self.generation = 0
+        self.failure: CrowdpipeError | None = None
+        self.last_fault: dict[str, str] = {}
+        self.online = threading.Event()
+        self.models_known = threading.Event()
+        self._readers: dict[str, Callable[[dict[str, str], Incoming], None]] = {
+            "device_state": self._device_state,
+            "telemetry": self._telemetry,
+            "residency": self._residency,
+            "assignment": self._assignment,
+            "events": self._events,
+            "requests": self._requests,
+            "orchestrator_state": self._orchestrator_state,
+        }
+
+    # --- the connection -----------------------------------------------------------------------
+
+    def will(self, connection: str) -> Message:
+        self._other = None
+        return self.state_message("offline", connection)
+
+    def farewell(self) -> Message:
+        return self.state_message("offline", self._connection)
+
+    def state_message(self, status: Status, connection: str) -> Message:
+        state = OrchestratorState(
+            status=status,
+            connection=connection,
+            boot=self._boot,
+            generation=self.generation,
+            version=self._version,
+            wire_version=WIRE_VERSION,
+            store_base=self.store_base,
+        )
+        return Message(
+            topic=self._topics.orchestrator_state,
+            payload=encode(state),
+            retain=True,
+            content_type=JSON_CONTENT_TYPE,
+        )
+
+    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
+        other = self._other
+        if reconnect and other is not None and other.status == "online":
+            self.ended(_replaced())
+            return
+        self._connection = connection
+        self.last_fault.pop("broker", None)
+        self._courier().connected(packet_nbytes)
+        if other is not None and other.generation >= self.generation:
+            self._rise_then_connect(other.generation, connection)
+        else:
+            self._come_online(connection)
+
+    def _rise_then_connect(self, above: int, connection: str) -> None:
+        """An orchestrator before us, of another journal, was further: be above it at once."""
+
+        def raised(generation: int | None, error: CrowdpipeError | None) -> None:
+            if generation is None:
+                self.ended(error or Refused("the generation could not be raised"))
+                return
+            self.raised(generation)
+            self._come_online(connection)
+
+        self._journal.raise_generation(above, raised)
+
+    def raised(self, generation: int) -> None:
+        self.generation = max(generation, self.generation)
+        self._mailbox.answer(GenerationRaised(generation))
+
+    def _come_online(self, connection: str) -> None:
+        self._mailbox.put(Connected(connection))
+        self.online.set()
+
+    def disconnected(self, reason: str) -> None:
+        if self.online.is_set() or self.last_fault.get("broker") != reason:
+            _log.warning("not connected: %s", reason)
+        self.last_fault["broker"] = reason
+        self.online.clear()
+        self._mailbox.put(Disconnected(reason))
+
+    def received(self, message: Incoming) -> None:
+        try:
+            if self._topics.is_data(message.topic):
+                self._courier().received(message.topic, message.payload)
+                return
+            parsed = self._topics.parse(message.topic)
+            if message.payload:  # else somebody cleared what was retained
+                self._readers[parsed.name](parsed.variables, message)
+        except CrowdpipeError as error:
+            _log.warning("refused a message on %s: %s", message.topic, error)
+
+    def roomy(self) -> None:
+        self._courier().fill()
+
+    def refused(self, topic: str, error: Refused) -> None:
+        """What we may not say at all ends us. A client's or device's own topics may be refused
+        because it is not known to the broker any more: it will not miss them."""
+        if topic == self._topics.orchestrator_state:
+            self.ended(Refused(f"{error}; connect with the orchestrator's own user"))
+        else:
+            _log.error("%s", error)
+
+    def ended(self, error: CrowdpipeError) -> None:
+        self.failure = self.failure or error
+        self._mailbox.wake()
+
+    def _courier(self) -> Courier:
+        assert self.courier is not None, "the shell joins the two before it connects"
+        return self.courier
+
+    # --- control messages ---------------------------------------------------------------------
+
+    def _device_state(self, names: dict[str, str], message: Incoming) -> None:
+        state = decode(DeviceState, message.payload)
+        self._put(DeviceStateSeen(_device(names), state, message.retained))
+
+    def _telemetry(self, names: dict[str, str], message: Incoming) -> None:
+        telemetry = decode(Telemetry, message.payload)
+        self._put(TelemetrySeen(_device(names), telemetry, message.retained))
+
+    def _residency(self, names: dict[str, str], message: Incoming) -> None:
+        residency = decode(Residency, message.payload)
+        self._put(ResidencySeen(_device(names), residency, message.retained))
+
+    def _assignment(self, names: dict[str, str], message: Incoming) -> None:
+        """Only what was there before us tells anything; the rest are our own words."""
+        if message.retained:
+            self._put(AssignmentSeen(_device(names), decode(Assignment, message.payload)))
+
+    def _events(self, names: dict[str, str], message: Incoming) -> None:
+        self._put(EventsArrived(_device(names), decode(EventBatch, message.payload)))
+
+    def _requests(self, names: dict[str, str], message: Incoming) -> None:
+        party = client_party(names["u"], names["s"])
+        self._put(RequestArrived(party, decode(Request, message.payload)))
+
+    def _orchestrator_state(self, names: dict[str, str], message: Incoming) -> None:
+        state: OrchestratorState = decode(OrchestratorState, message.payload)
+        if state.boot == self._boot:
+            return
+        if message.retained:
+            self._other = state
+        elif state.status == "online" and state.generation > self.generation:
+            self.ended(_replaced())
+
+    def _put(self, event: Any) -> None:
+        self._mailbox.put(event)
+
+    # --- the courier --------------------------------------------------------------------------
+
+    def frame_arrived(self, sender: str, header: Header, frame: bytes) -> None:
+        head = _frame_head(header)
+        self.pending.put(header.activation, frame)
+        if sender.startswith(CLIENTS):
+            self._mailbox.put(InputArrived(sender, head))
+        else:
+            self._mailbox.put(ResultArrived(sender, head))
+
+    def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        self._mailbox.put(FrameLost(sender, activation, error.kind, error.reason))
+
+    # --- the store ----------------------------------------------------------------------------
+
+    def model_added(self, manifest: Manifest) -> None:
+        _log.info("model %s: %d segments", manifest.name, len(manifest.segments))
+        self._mailbox.put(ModelAdded(manifest))
+
+    def model_removed(self, name: str) -> None:
+        _log.info("model %s was removed", name)
+        self._mailbox.put(ModelRemoved(name))
+
+    def store_read(self) -> None:
+        self.last_fault.pop("store", None)
+        self.models_known.set()
+
+    def store_failed(self, error: CrowdpipeError) -> None:
+        self.last_fault["store"] = error.reason
+
+
+def _device(names: dict[str, str]) -> str:
+    return check_name(names["d"], "device name")
+
+
+def _replaced() -> Replaced:
+    return Replaced(
+        "another orchestrator took over this broker; run only one, or give each its own topics"
+    )
+
+
+def _frame_head(header: Header) -> FrameHead:
+    return FrameHead(
+        model=header.model,
+        activation=header.activation,
+        attempt=header.attempt,
+        exact=header.settings.exact,
+        nbytes=header.nbytes,
+        raw_nbytes=header.raw_nbytes,
+        tensors=tuple(
+            TensorHead(tensor.name, int(tensor.kind), tensor.shape) for tensor in header.tensors
+        ),
+    )

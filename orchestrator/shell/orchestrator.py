@@ -1,0 +1,259 @@
+"""The orchestrator as one process: builds the adapters, joins them to the machine, and turns.
+
+One thread takes an event at a time, has the machine decide, and carries out what it says;
+everything that takes time happens in the adapters' threads and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from typing import Any
+
+from orchestrator import __version__
+from orchestrator.adapters.connection import Connection, Subscription
+from orchestrator.adapters.courier import Courier
+from orchestrator.adapters.home import HomeFolder
+from orchestrator.adapters.journal import Journal, JournaledRun
+from orchestrator.adapters.store_watch import StoreWatch
+from orchestrator.machine.events import Event, ForgetAsked, Outcome, Started, StoredRun, Ticked
+from orchestrator.machine.machine import OrchestratorMachine
+from orchestrator.shell.carrying import Carrying
+from orchestrator.shell.listening import Listening
+from orchestrator.shell.mailbox import Mailbox
+from orchestrator.shell.settings import Settings
+from wire.errors import CrowdpipeError, TimedOut
+from wire.ids import mint
+from wire.topics import ORCHESTRATOR, Topics
+
+DRAIN_S = 5.0  # what is left to say at the end may take this long
+LOOK_S = 1.0  # longest sleep of the main thread: parts of frames may time out meanwhile
+GENERATION_LIMIT_S = 30.0
+STOP_LIMIT_S = 60.0
+READ = ("device_state", "telemetry", "residency", "events", "requests")
+
+_log = logging.getLogger("crowdpipe.orchestrator")
+
+
+class Orchestrator:
+    """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._boot = mint()
+        self._topics = Topics(settings.control_root, settings.data_root)
+        self._mailbox = Mailbox()
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._failure: CrowdpipeError | None = None
+        self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
+        self._machine = OrchestratorMachine(settings.options)
+
+    @property
+    def failure(self) -> CrowdpipeError | None:
+        return self._failure
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to serve; return once the journal is read and the generation is on disk.
+
+        Raises `OperatorError` if the home folder or the journal cannot be used.
+        """
+        settings = self._settings
+        self._home = HomeFolder(settings.home)
+        try:
+            self._journal = Journal(self._home.journal, settings.journal_limit_nbytes)
+            self._build()
+            self._listening.generation = self._raised()
+        except BaseException:
+            self._home.close()
+            raise
+        self._thread.start()
+
+    def wait_ready(self, timeout_s: float = 30.0) -> None:
+        """Until the broker is connected and the store was read. Raises `TimedOut` with what it
+        waited for, or the error that ended it."""
+        deadline = time.monotonic() + timeout_s
+        listening = self._listening
+        for event, what in ((listening.online, "broker"), (listening.models_known, "store")):
+            while not event.wait(min(0.1, max(0.0, deadline - time.monotonic()))):
+                if self._ended.is_set():
+                    raise self._failure or TimedOut("the orchestrator was stopped")
+                if time.monotonic() >= deadline:
+                    why = listening.last_fault.get(what, "no answer")
+                    raise TimedOut(f"waited {timeout_s:g} s for the {what}: {why}")
+
+    def run_forever(self) -> None:
+        """Start if need be, and return when stopped. Raises the error that ended it."""
+        if not self._thread.is_alive() and not self._ended.is_set():
+            self.start()
+        while not self._ended.wait(LOOK_S):
+            pass  # in slices, so that signals are handled in between
+        if self._failure is not None:
+            raise self._failure
+
+    def ask_to_stop(self) -> None:
+        """End soon; `stop` waits for it. Takes no lock, so signal handlers may call it."""
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """End in order: what is said is said, what is recorded is on disk."""
+        self._stopping.set()
+        if self._thread.ident is None:
+            return
+        self._mailbox.wake()
+        self._thread.join(STOP_LIMIT_S)
+        if self._thread.is_alive():
+            raise TimedOut(f"the orchestrator did not end within {STOP_LIMIT_S:g} s")
+
+    def forget(self, device: str) -> None:
+        """A person says that this device will not come back: clear what it retained."""
+        self._mailbox.put(ForgetAsked(device))
+
+    def __enter__(self) -> Orchestrator:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    # --- setting up ---------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        settings, topics = self._settings, self._topics
+        self._listening = Listening(self._mailbox, topics, self._journal, self._boot, __version__)
+        self._listening.store_base = settings.store_base
+        self._connection = Connection(
+            settings.broker,
+            client_id=settings.broker.user or ORCHESTRATOR,
+            first=(Subscription(topics.orchestrator_state),),
+            then=self._subscriptions(),
+            listener=self._listening,
+        )
+        self._courier = Courier(
+            topics,
+            ORCHESTRATOR,
+            self._listening,
+            settings.hold_nbytes,
+            lambda: self._listening.pending.nbytes,
+        )
+        self._courier.post = self._connection
+        self._listening.courier = self._courier
+        self._carrying = Carrying(
+            self._mailbox,
+            topics,
+            self._journal,
+            self._courier,
+            self._connection,
+            self._listening,
+        )
+        self._watch = StoreWatch(
+            settings.store, self._listening, settings.store_user, settings.store_secret
+        )
+
+    def _subscriptions(self) -> tuple[Subscription, ...]:
+        """Assignments with echoes: without, a broker may hide those that we retained before."""
+        topics = self._topics
+        return (
+            *(Subscription(topics.subscription(name)) for name in READ),
+            Subscription(topics.subscription("assignment"), echoes=True),
+            Subscription(topics.inbox(ORCHESTRATOR)),
+        )
+
+    def _raised(self) -> int:
+        """A generation above all that the journal knows, on disk."""
+        answers: queue.Queue[tuple[int | None, CrowdpipeError | None]] = queue.Queue()
+        self._journal.raise_generation(0, lambda *answer: answers.put(answer))
+        try:
+            generation, error = answers.get(timeout=GENERATION_LIMIT_S)
+        except queue.Empty:
+            raise TimedOut(f"the journal did not answer in {GENERATION_LIMIT_S:g} s") from None
+        if generation is None:
+            raise error or TimedOut("the journal did not raise the generation")
+        return generation
+
+    # --- the main thread ----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._begin()
+            while not self._stopping.is_set() and self._listening.failure is None:
+                self._turn()
+            self._failure = self._listening.failure
+        except CrowdpipeError as error:
+            self._failure = error
+        except Exception as error:
+            _log.exception("the orchestrator failed")
+            self._failure = CrowdpipeError(f"the orchestrator failed: {error}")
+        finally:
+            self._close()
+            self._ended.set()
+
+    def _begin(self) -> None:
+        runs = tuple(_stored(run) for run in self._journal.replay())
+        generation = self._listening.generation
+        _log.info("generation %d, %d runs in the journal", generation, len(runs))
+        self._handle(Started(self._boot, generation, runs, self._settings.store_base))
+        self._watch.start()
+        self._connection.start()
+
+    def _turn(self) -> None:
+        """Wait for the next event or the next time that something is due; handle it."""
+        event = self._mailbox.get(max(0.0, self._due_at() - time.monotonic()))
+        if event is not None:
+            self._handle(event)
+        now = time.monotonic()
+        self._courier.expire(now)
+        wake_at = self._machine.wake_at()
+        if wake_at is not None and now >= wake_at:
+            self._handle(Ticked())
+
+    def _due_at(self) -> float:
+        times = (self._machine.wake_at(), self._courier.wake_at(), time.monotonic() + LOOK_S)
+        return min(time_s for time_s in times if time_s is not None)
+
+    def _handle(self, event: Event) -> None:
+        for instruction in self._machine.handle(event, time.monotonic()):
+            self._carrying.carry_out(instruction)
+
+    def _close(self) -> None:
+        steps: tuple[Any, ...] = (
+            self._say_farewell,
+            lambda: self._connection.close(DRAIN_S),
+            self._watch.close,
+            self._journal.close,
+            self._home.close,
+        )
+        for step in steps:
+            try:
+                step()
+            except CrowdpipeError as error:
+                _log.error("at the end: %s", error)
+                self._failure = self._failure or error
+
+    def _say_farewell(self) -> None:
+        if self._listening.online.is_set() and self._listening.failure is None:
+            self._connection.publish(self._listening.farewell())
+
+
+def _stored(run: JournaledRun) -> StoredRun:
+    record = run.record
+    return StoredRun(
+        run=record.run,
+        party=record.party,
+        model_name=record.model_name,
+        model=record.model,
+        options=record.options,
+        count=record.count,
+        inputs=run.inputs,
+        outcomes=tuple(
+            Outcome(each.item, each.kind, each.reason, each.acknowledged) for each in run.outcomes
+        ),
+        age_s=run.age_s,
+        cancelled=run.cancelled,
+    )
