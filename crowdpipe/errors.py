@@ -1,0 +1,68 @@
+"""The typed errors that every part of crowdpipe raises, under the name that users import.
+
+Defined in `wire.errors`, because they also travel between programs; nothing is added here.
+"""
+
+from __future__ import annotations
+
+from wire.errors import (
+    BlobCorrupt,
+    BlobMissing,
+    BrokerUnreachable,
+    ComputeFailed,
+    CrowdpipeError,
+    DiskFull,
+    FleetTooSmall,
+    InvalidInput,
+    InvalidModel,
+    InvalidName,
+    InvalidUrl,
+    LoadFailed,
+    Malformed,
+    NoDevice,
+    NoOrchestrator,
+    OperatorError,
+    OverBudget,
+    PeerError,
+    PortTaken,
+    QueueFull,
+    Refused,
+    Replaced,
+    RunCancelled,
+    StoreUnreachable,
+    TimedOut,
+    TooLarge,
+    UnknownModel,
+    UserError,
+)
+
+__all__ = [
+    "BlobCorrupt",
+    "BlobMissing",
+    "BrokerUnreachable",
+    "ComputeFailed",
+    "CrowdpipeError",
+    "DiskFull",
+    "FleetTooSmall",
+    "InvalidInput",
+    "InvalidModel",
+    "InvalidName",
+    "InvalidUrl",
+    "LoadFailed",
+    "Malformed",
+    "NoDevice",
+    "NoOrchestrator",
+    "OperatorError",
+    "OverBudget",
+    "PeerError",
+    "PortTaken",
+    "QueueFull",
+    "Refused",
+    "Replaced",
+    "RunCancelled",
+    "StoreUnreachable",
+    "TimedOut",
+    "TooLarge",
+    "UnknownModel",
+    "UserError",
+]

@@ -1,0 +1,101 @@
+"""The home folder, and what is served from it: `up.json`, written by `crowdpipe up`.
+
+Says where a person's programs find the broker when they name none: the environment variable
+`CROWDPIPE_BROKER`, else the file. The file holds secrets, so its owner alone may read it (0600).
+Does not look whether what it names still runs: whoever connects finds out.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker_config.private_file import make_private_folder, write_private
+from wire.broker_url import BrokerUrl, parse_url
+from wire.errors import BrokerUnreachable, CrowdpipeError, OperatorError
+from wire.record import decode, encode
+
+HOME_VARIABLE = "CROWDPIPE_HOME"
+BROKER_VARIABLE = "CROWDPIPE_BROKER"
+FILE_NAME = "up.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class UpRecord:
+    """What runs, and a client's login to it. `broker` is an address with user and secret, which
+    the store takes too; `store` is the base of the store's addresses, without either."""
+
+    format: int
+    broker: str
+    store: str
+    pid: int
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"format {self.format}; this program reads {FORMAT}")
+
+    def __repr__(self) -> str:
+        return f"UpRecord({self.url.shown!r}, {self.store!r}, pid={self.pid})"
+
+    @property
+    def url(self) -> BrokerUrl:
+        return parse_url(self.broker)
+
+
+def home_folder() -> Path:
+    """`CROWDPIPE_HOME`, by default `~/.crowdpipe`; it need not exist."""
+    named = os.environ.get(HOME_VARIABLE)
+    return Path(named).expanduser() if named else Path.home() / ".crowdpipe"
+
+
+def write_up(home: Path, broker: BrokerUrl, store: str) -> UpRecord:
+    """Say what this process serves. Replaces the file whole or not at all."""
+    record = UpRecord(FORMAT, str(broker), store, os.getpid())
+    make_private_folder(home)
+    write_private(home / FILE_NAME, encode(record, indent=2) + b"\n")
+    return record
+
+
+def read_up(home: Path) -> UpRecord | None:
+    """What is served from `home`; None if nothing is. `OperatorError` if the file is damaged."""
+    path = home / FILE_NAME
+    try:
+        record: UpRecord = decode(UpRecord, path.read_bytes())
+        parse_url(record.broker)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OperatorError(f"cannot read {path}: {error.strerror or error}") from None
+    except CrowdpipeError as error:
+        raise OperatorError(f"{path} is damaged ({error}); start `crowdpipe up` again") from None
+    return record
+
+
+def remove_up(home: Path) -> None:
+    """Nothing is served any more. Leaves a file that another process wrote."""
+    record = read_up(home)
+    if record is not None and record.pid == os.getpid():
+        (home / FILE_NAME).unlink(missing_ok=True)
+
+
+def broker_url(named: str | BrokerUrl | None = None, home: Path | None = None) -> BrokerUrl:
+    """The broker to use: as named, else from the environment, else the one served from `home`.
+
+    Raises `InvalidUrl`, or `BrokerUnreachable` that says what to start if none is known.
+    """
+    if isinstance(named, BrokerUrl):
+        return named
+    text = named or os.environ.get(BROKER_VARIABLE)
+    if text:
+        return parse_url(text)
+    folder = home or home_folder()
+    record = read_up(folder)
+    if record is None:
+        raise BrokerUnreachable(
+            f"no broker is named, and none is served from {folder}: start one with "
+            f"`crowdpipe up`, or name one, as in mqtt://name:secret@host:1883 "
+            f"(argument or {BROKER_VARIABLE})"
+        )
+    return record.url
