@@ -86,7 +86,8 @@ def _log_to_stderr(level: str) -> None:
     )
     # What paho and httpx log is told again, in our words, by the adapters.
     logging.getLogger("crowdpipe.connection.paho").setLevel(logging.CRITICAL)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ class Carrying:
 
     def _send(self, to: str, transfer: Transfer, nbytes: int | None, load: Load) -> None:
         if nbytes is None:
-            _log.info("%s is not needed by %s any more", transfer.activation, to)
+            _log.info("%s is not kept any more; not sent to %s", transfer.activation, to)
             return
         try:
             self._courier.send(to, transfer, nbytes, load)

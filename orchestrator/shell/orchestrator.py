@@ -219,6 +219,7 @@ class Orchestrator:
 
     def _handle(self, event: Event) -> None:
         for instruction in self._machine.handle(event, time.monotonic()):
+            _log.debug("%s", instruction)
             self._carrying.carry_out(instruction)
 
     def _close(self) -> None:

@@ -6,6 +6,8 @@ The orchestrator runs in this process, so that tests can look into it, or as a p
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import signal
 import subprocess
 import sys
@@ -46,14 +48,13 @@ from wire.messages.requests import (
     RunOptions,
     Submit,
 )
-from wire.parts import PART_NBYTES, Credit, Reassembly, Transfer
+from wire.parts import PART_NBYTES, Credit, Reassembly, Transfer, encode_credit, encode_part, split
 from wire.parts import decode as read_piece
-from wire.parts import encode_credit, encode_part, split
 from wire.record import decode, encode
 from wire.topics import ORCHESTRATOR, Topics, client_party
 
 TOPICS = Topics()
-LIMIT_S = 60.0
+LIMIT_S = 45.0
 QUICK = OrchestratorOptions(settle_s=0.5, ping_wait_s=2.0)
 
 
@@ -100,6 +101,36 @@ class Person:
         self.ask(Submit(run, model, options or RunOptions(), count))
         self.until(lambda: self.answer(Accepted, run), "the run to be accepted")
         return run
+
+    def submit_until_accepted(self, model: str, count: int | None, options: RunOptions) -> str:
+        """As clients do while the orchestrator or the model may still be on their way."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            run = mint()
+            self.ask(Submit(run, model, options, count))
+            answered = self._answered(run)
+            if answered:
+                return run
+            assert time.monotonic() < deadline, f"the run was not accepted: {self.said[-3:]}"
+
+    def _answered(self, run: str, limit_s: float = 0.5) -> bool:
+        deadline = time.monotonic() + limit_s
+        while (left := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                self._hear(self._client.next(left))
+            if any(isinstance(each, Accepted) and each.run == run for each in self.said):
+                return True
+        return False
+
+    def fetch(self, run: str, count: int) -> None:
+        """Ask for what is not acknowledged until all of it came, as a client does that does not
+        know when the orchestrator is back."""
+        deadline = time.monotonic() + LIMIT_S
+        while self.ended < count:
+            self.resume(run)
+            with contextlib.suppress(queue.Empty):
+                self._hear(self._client.next(0.5))
+            assert time.monotonic() < deadline, f"only {self.ended} of {count} outcomes came"
 
     def send(self, manifest: Manifest, run: str, item: int, **arrays: np.ndarray) -> None:
         tensors = tuple(
