@@ -29,6 +29,11 @@ def check_name(name: str, what: str = "name") -> str:
     return name
 
 
+def is_name(text: str) -> bool:
+    """Whether `text` may stand in a topic, as `check_name` asks of names."""
+    return _NAME.fullmatch(text) is not None and text not in RESERVED
+
+
 def check_digest(text: str) -> str:
     if not _DIGEST.fullmatch(text):
         raise Malformed(f"{text[:80]!r} is not a SHA-256 digest in lower-case hex")

@@ -2,10 +2,11 @@
 
 Nothing is handed out while disconnected, and never more than `max_inflight` QoS 1 messages that
 the broker has not acknowledged. Control messages go before data, each lane in order. A message
-with `coalesce` replaces an older one on its topic that still waits, as retained state does. At
-`max_nbytes` a further message is refused with `QueueFull`; control messages may use a reserve of
-a quarter more, so that data cannot silence events. A broker's acknowledgement releases nothing
-but the place in flight. Pure: whoever calls publishes what is returned.
+with `coalesce` replaces an older one on its topic that still waits, as retained state does, and
+goes to the end of its lane. At `max_nbytes` a further message is refused with `QueueFull`, and
+what waits stays; control messages may use a reserve of a quarter more, so that data cannot
+silence events. QoS 0 takes no place in flight. A broker's acknowledgement releases nothing but
+that place. Pure: whoever calls publishes what is returned.
 """
 
 from __future__ import annotations
@@ -67,14 +68,16 @@ class Outbox:
 
     def put(self, message: Message) -> list[Numbered]:
         """Queue a message; what is to be published now. Raises `QueueFull` at the bound."""
-        if message.coalesce:
-            self._drop_older(message.topic)
+        older = self._older(message.topic) if message.coalesce else []
+        held = self._nbytes - sum(len(each.payload) for each in older)
         limit = self.max_nbytes + (self.max_nbytes // 4 if message.control else 0)
-        if self._nbytes + len(message.payload) > limit:
+        if held + len(message.payload) > limit:
             raise QueueFull(
-                f"{self._nbytes} bytes wait to be published; {message.topic} with "
+                f"{held} bytes wait to be published; {message.topic} with "
                 f"{len(message.payload)} more does not fit into {limit}"
             )
+        for each in older:
+            self._remove(each)
         (self._control if message.control else self._data).append(message)
         self._nbytes += len(message.payload)
         return self._release()
@@ -115,8 +118,10 @@ class Outbox:
             self._inflight[self._token] = message
         return Numbered(self._token, message)
 
-    def _drop_older(self, topic: str) -> None:
-        for lane in (self._control, self._data):
-            for older in [each for each in lane if each.coalesce and each.topic == topic]:
-                lane.remove(older)
-                self._nbytes -= len(older.payload)
+    def _older(self, topic: str) -> list[Message]:
+        lanes = (self._control, self._data)
+        return [each for lane in lanes for each in lane if each.coalesce and each.topic == topic]
+
+    def _remove(self, message: Message) -> None:
+        (self._control if message.control else self._data).remove(message)
+        self._nbytes -= len(message.payload)

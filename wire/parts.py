@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wire.errors import Malformed, TooLarge
-from wire.ids import ActivationId
+from wire.ids import ActivationId, is_name
 from wire.planes import Buffer
 
 PART_NBYTES = 256 << 10
 PACKET_SLACK_NBYTES = 4 << 10  # topic, properties and our own head, below a packet's limit
 MAX_PARTS = 1 << 16
+MAX_UNFINISHED = 1024
 _MAGIC = b"CP"
 _PART, _CREDIT = 0, 1
 _START = struct.Struct("<2sBB")
@@ -97,24 +98,41 @@ def decode(payload: Buffer) -> Part | Credit:
     offset = _START.size + run_nbytes
     if magic != _MAGIC or kind not in (_PART, _CREDIT) or len(view) < offset + _NUMBERS.size:
         raise Malformed("a data topic's payload is neither a part nor a credit")
-    try:
-        run = str(view[_START.size : offset], "utf-8")
-    except UnicodeDecodeError:
-        raise Malformed("a part's run is not UTF-8") from None
+    run = _run_of(view[_START.size : offset])
     numbers = _NUMBERS.unpack(view[offset : offset + _NUMBERS.size])
     item, cut, attempt, index, count, total = numbers
     transfer = Transfer(ActivationId(run, item, cut), attempt)
     data = view[offset + _NUMBERS.size :]
-    if (
-        index >= count
-        or count > MAX_PARTS
-        or len(data) > total
-        or (count == 1 and len(data) < total)
-    ):
-        raise Malformed(f"part {index} of {count} with {len(data)} of {total} bytes")
+    if index >= count or count > MAX_PARTS:
+        raise Malformed(f"part {index} of {count} is not possible")
     if kind == _CREDIT:
-        return Credit(transfer, index, count)
-    return Part(transfer, index, count, total, data)
+        return _credit(Credit(transfer, index, count), total, data)
+    part = Part(transfer, index, count, total, data)
+    if not _plausible(part):
+        raise Malformed(f"part {index} of {count} with {len(data)} of {total} bytes")
+    return part
+
+
+def _run_of(name: memoryview) -> str:
+    try:
+        run = str(name, "utf-8")
+    except UnicodeDecodeError:
+        raise Malformed("a part's run is not UTF-8") from None
+    if not is_name(run):
+        raise Malformed(f"a part of a run called {run!r:.80}")
+    return run
+
+
+def _credit(credit: Credit, total: int, data: memoryview) -> Credit:
+    if total or len(data):
+        raise Malformed("a credit carries no bytes")
+    return credit
+
+
+def _plausible(part: Part) -> bool:
+    """A single part is the whole frame; of several, each has at least a byte."""
+    size, others = len(part.data), part.count - 1
+    return size == part.total_nbytes if not others else 0 < size <= part.total_nbytes - others
 
 
 @dataclass(slots=True)
@@ -122,11 +140,8 @@ class _Unfinished:
     count: int
     total_nbytes: int
     deadline: float
-    pieces: dict[int, Buffer] = field(default_factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(map(len, self.pieces.values()))
+    nbytes: int = 0
+    pieces: dict[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,62 +156,85 @@ class Abandoned:
 class Reassembly:
     """Puts parts together, per sender. Pure: the time comes with each call.
 
-    At most `max_nbytes` wait in unfinished frames: a part that would exceed it is refused with
-    `TooLarge`, and its frame is given up. A frame that is not whole `timeout_s` after its last
-    part is given up too.
+    At most `max_nbytes` are reserved by unfinished frames, at most `max_frame_nbytes` by one, and
+    at most `MAX_UNFINISHED` wait: a frame beyond that is refused with `TooLarge` at its first
+    part. One that is not whole `timeout_s` after its last part is given up, which `expire` tells.
+    Finished frames are not remembered: a late repeat of a part waits, and is given up.
     """
 
-    def __init__(self, max_nbytes: int, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, max_nbytes: int, timeout_s: float = 60.0, max_frame_nbytes: int | None = None
+    ) -> None:
         self.max_nbytes = max_nbytes
+        self.max_frame_nbytes = max_nbytes if max_frame_nbytes is None else max_frame_nbytes
         self.timeout_s = timeout_s
+        self._reserved = 0
         self._unfinished: dict[tuple[str, Transfer], _Unfinished] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes reserved by unfinished frames: their whole announced lengths."""
-        return sum(frame.total_nbytes for frame in self._unfinished.values())
+        return self._reserved
 
     def add(self, sender: str, part: Part, now: float) -> Buffer | None:
         """The whole frame if this was its last missing part. A single part passes straight
-        through. `Malformed` if it contradicts the parts before it; `TooLarge` at the bound."""
+        through. `TooLarge` at the bound; `Malformed` if it contradicts the parts before it,
+        which are then forgotten, so that a sending anew is not held up by them."""
         if part.count == 1:
             return part.data
         key = (sender, part.transfer)
         frame = self._unfinished.get(key) or self._begin(key, part, now)
-        if (frame.count, frame.total_nbytes) != (part.count, part.total_nbytes):
-            raise Malformed(f"parts of {part.transfer.activation} disagree on its length")
-        frame.pieces[part.index] = bytes(part.data)
         frame.deadline = now + self.timeout_s
+        if (frame.count, frame.total_nbytes) != (part.count, part.total_nbytes):
+            self._remove(key)
+            raise Malformed(f"parts of {part.transfer.activation} disagree on its length")
+        if part.index not in frame.pieces:
+            frame.pieces[part.index] = bytes(part.data)
+            frame.nbytes += len(part.data)
         if frame.nbytes > frame.total_nbytes:
-            del self._unfinished[key]
+            self._remove(key)
             raise Malformed(f"parts of {part.transfer.activation} are longer than announced")
         return self._finish(key, frame) if len(frame.pieces) == frame.count else None
 
     def _begin(self, key: tuple[str, Transfer], part: Part, now: float) -> _Unfinished:
-        if self.nbytes + part.total_nbytes > self.max_nbytes:
+        if part.total_nbytes > self.max_frame_nbytes:
+            raise TooLarge(
+                f"{part.transfer.activation} of {part.total_nbytes} bytes is over the limit of "
+                f"{self.max_frame_nbytes} for a frame"
+            )
+        if self._reserved + part.total_nbytes > self.max_nbytes:
             raise TooLarge(
                 f"{part.transfer.activation} of {part.total_nbytes} bytes does not fit: "
-                f"{self.nbytes} of {self.max_nbytes} bytes are taken by unfinished frames"
+                f"{self._reserved} of {self.max_nbytes} bytes are taken by unfinished frames"
+            )
+        if len(self._unfinished) >= MAX_UNFINISHED:
+            raise TooLarge(
+                f"{part.transfer.activation} does not fit: {MAX_UNFINISHED} frames are unfinished"
             )
         frame = _Unfinished(part.count, part.total_nbytes, now + self.timeout_s)
         self._unfinished[key] = frame
+        self._reserved += frame.total_nbytes
         return frame
 
+    def _remove(self, key: tuple[str, Transfer]) -> None:
+        frame = self._unfinished.pop(key, None)
+        if frame is not None:
+            self._reserved -= frame.total_nbytes
+
     def _finish(self, key: tuple[str, Transfer], frame: _Unfinished) -> bytes:
-        del self._unfinished[key]
-        whole = b"".join(frame.pieces[index] for index in range(frame.count))
-        if len(whole) != frame.total_nbytes:
+        self._remove(key)
+        if frame.nbytes != frame.total_nbytes:
             raise Malformed(f"parts of {key[1].activation} do not add up to its length")
-        return whole
+        return b"".join(frame.pieces[index] for index in range(frame.count))
 
     def expire(self, now: float) -> list[Abandoned]:
         """Give up what has waited too long, and say what it was."""
-        late = [key for key, frame in self._unfinished.items() if frame.deadline <= now]
+        late = [(key, frame) for key, frame in self._unfinished.items() if frame.deadline <= now]
         abandoned = []
-        for sender, transfer in late:
-            frame = self._unfinished.pop((sender, transfer))
+        for key, frame in late:
+            self._remove(key)
             reason = f"{len(frame.pieces)} of {frame.count} parts came in {self.timeout_s:g} s"
-            abandoned.append(Abandoned(sender, transfer, reason))
+            abandoned.append(Abandoned(*key, reason))
         return abandoned
 
     def knows(self, sender: str, transfer: Transfer) -> bool:
@@ -204,7 +242,7 @@ class Reassembly:
         return (sender, transfer) in self._unfinished
 
     def forget(self, sender: str, transfer: Transfer) -> None:
-        self._unfinished.pop((sender, transfer), None)
+        self._remove((sender, transfer))
 
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""

@@ -58,6 +58,41 @@ def test_a_newer_state_replaces_one_that_still_waits() -> None:
     assert only.message.payload == b"new"
 
 
+def test_a_state_that_finds_no_room_leaves_the_older_one_waiting() -> None:
+    outbox = Outbox(max_nbytes=8)
+    outbox.put(Message("state", b"old", coalesce=True))
+    with pytest.raises(QueueFull, match="0 bytes wait"):
+        outbox.put(Message("state", bytes(100), coalesce=True))
+    assert [each.message.payload for each in outbox.connected(False)] == [b"old"]
+
+
+def test_a_newer_state_does_not_overtake_what_came_between() -> None:
+    outbox = Outbox()
+    for message in (Message("state", b"old", coalesce=True), control(1)):
+        outbox.put(message)
+    outbox.put(Message("state", b"new", coalesce=True))
+    assert topics(outbox.connected(False)) == ["c/1", "state"]
+    assert outbox.nbytes == 0
+
+
+def test_a_message_that_must_not_be_replaced_is_not() -> None:
+    outbox = Outbox()
+    outbox.put(Message("t", b"event"))
+    outbox.put(Message("t", b"state", coalesce=True))
+    assert len(outbox.connected(False)) == 2
+
+
+def test_acknowledgements_from_before_a_lost_session_free_nothing() -> None:
+    outbox = Outbox(max_inflight=1)
+    outbox.connected(False)
+    (first,) = outbox.put(data(1))
+    outbox.put(data(2))
+    outbox.disconnected()
+    (again,) = outbox.connected(False)
+    assert outbox.acknowledged(first.token) == []
+    assert topics(outbox.acknowledged(again.token)) == ["d/2"]
+
+
 def test_at_the_bound_data_is_refused_and_control_has_a_reserve() -> None:
     outbox = Outbox(max_nbytes=8)
     outbox.put(data(1, 8))

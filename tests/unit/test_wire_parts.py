@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from wire.credits import MOST_STALLS, CreditWindow
 from wire.errors import CrowdpipeError, Malformed, TooLarge
 from wire.ids import ActivationId
 from wire.parts import (
+    MAX_PARTS,
+    MAX_UNFINISHED,
     PART_NBYTES,
     Credit,
     Part,
@@ -129,14 +132,14 @@ def test_two_parts_are_in_flight_until_credits_come() -> None:
     assert window.credited("b", credit(parts[0]), 0.0) == []
 
 
-def test_frames_to_one_dependent_go_one_after_another_and_to_two_at_once() -> None:
+def test_frames_to_one_dependent_go_in_order_and_to_two_at_once() -> None:
     window = CreditWindow()
     first, second = pieces(bytes(20), 10), pieces(bytes(20), 10, OTHER)
     assert window.offer("b", TRANSFER, iter(first), 0.0) == first
     assert window.offer("b", OTHER, iter(second), 0.0) == []
     assert window.offer("c", OTHER, iter(second), 0.0) == second
-    window.credited("b", credit(first[0]), 0.0)
-    assert window.credited("b", credit(first[1]), 0.0) == second
+    assert window.credited("b", credit(first[0]), 0.0) == second[:1]
+    assert window.credited("b", credit(first[1]), 0.0) == second[1:]
 
 
 def test_lost_credits_do_not_stall() -> None:
@@ -167,6 +170,53 @@ def test_a_forgotten_frame_makes_way_for_the_next() -> None:
     assert window.forget(TRANSFER) == [("b", part) for part in second]
 
 
+def test_the_window_is_shared_by_the_frames_to_a_dependent() -> None:
+    window = CreditWindow()
+    first, second = pieces(bytes(30), 10), pieces(bytes(20), 10, OTHER)
+    window.offer("b", TRANSFER, iter(first), 0.0)
+    window.offer("b", OTHER, iter(second), 0.0)
+    assert window.credited("b", credit(first[0]), 0.0) == first[2:]
+    assert window.credited("b", credit(first[2]), 0.0) == second[:1]
+    assert window.credited("b", credit(second[0]), 0.0) == second[1:]
+    window.credited("b", credit(first[1]), 0.0)
+    assert window.credited("b", credit(second[1]), 0.0) == []
+    assert window.wake_at() is None
+
+
+def test_a_frame_that_is_offered_twice_is_sent_once() -> None:
+    window = CreditWindow()
+    parts = pieces(bytes(20), 10)
+    assert window.offer("b", TRANSFER, iter(parts), 0.0) == parts
+    assert window.offer("b", TRANSFER, iter(parts), 0.0) == []
+
+
+def test_a_frame_that_is_gone_when_its_turn_comes_makes_way() -> None:
+    window = CreditWindow()
+    parts = pieces(bytes(20), 10)
+    assert window.offer("b", OTHER, iter(()), 0.0) == []
+    assert window.offer("b", TRANSFER, iter(parts), 0.0) == parts
+
+
+def test_nothing_stalls_while_there_is_no_connection() -> None:
+    window = CreditWindow(stall_s=1)
+    parts = pieces(bytes(20), 10)
+    window.offer("b", TRANSFER, iter(parts), 0.0)
+    window.disconnected()
+    assert window.wake_at() is None
+    assert window.expire(1000.0) == ([], [])
+    assert window.reconnected(1000.0) == [("b", part) for part in parts]
+    assert window.wake_at() == 1001.0
+
+
+def test_a_credit_of_someone_else_or_of_another_attempt_changes_nothing() -> None:
+    window = CreditWindow()
+    parts = pieces(bytes(100), 10)
+    window.offer("b", TRANSFER, iter(parts), 0.0)
+    assert window.credited("c", credit(parts[0]), 0.0) == []
+    later = Transfer(TRANSFER.activation, 1)
+    assert window.credited("b", Credit(later, 0, 10), 0.0) == []
+
+
 @given(st.lists(st.integers(11, 60), min_size=1, max_size=6), st.data())
 def test_every_frame_arrives_whole_whatever_is_lost(sizes: list[int], data: Any) -> None:
     window = CreditWindow(stall_s=1)
@@ -175,18 +225,119 @@ def test_every_frame_arrives_whole_whatever_is_lost(sizes: list[int], data: Any)
     for item, size in enumerate(sizes):
         transfer = Transfer(ActivationId("r", item, 1), 0)
         flying += window.offer("b", transfer, split(transfer, bytes([item] * size), 10), now)
-    lossy = data.draw(st.integers(0, 40))
+    # Two parts are lost at a stall at most, and a dependent is given up after so many stalls.
+    part_losses, credit_losses = (data.draw(st.integers(0, MOST_STALLS // 2)) for _ in range(2))
     while window.wake_at() is not None:
+        assert len(set(map(encode_part, flying))) <= 2
         if not flying:
             now += 1
-            flying += [part for _, part in window.expire(now)[0]]
+            again, given_up = window.expire(now)
+            assert not given_up
+            flying += [part for _, part in again]
         part = flying.pop(0)
-        assert sum(1 for other in flying if other.transfer == part.transfer) <= 2 * 2
-        if lossy and data.draw(st.booleans()):
-            lossy -= 1
+        if part_losses and data.draw(st.booleans()):
+            part_losses -= 1
             continue
         frame = reassembly.add("a", part, now)
         if frame is not None:
-            whole.add((part.transfer.activation.item, len(frame)))
+            whole.add((part.transfer.activation.item, bytes(frame)))
+        if credit_losses and data.draw(st.booleans()):
+            credit_losses -= 1
+            continue
         flying += window.credited("b", credit(part), now)
-    assert {item for item, _ in whole} == set(range(len(sizes)))
+    assert whole == {(item, bytes([item] * size)) for item, size in enumerate(sizes)}
+
+
+class TestReassemblyBounds:
+    def test_a_frame_over_its_own_limit_is_refused_at_its_first_part(self) -> None:
+        reassembly = Reassembly(1000, max_frame_nbytes=50)
+        with pytest.raises(TooLarge, match="limit of 50 for a frame"):
+            reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
+        assert reassembly.nbytes == 0
+
+    def test_so_many_frames_may_be_unfinished_and_no_more(self) -> None:
+        reassembly = Reassembly(1 << 30)
+        for item in range(MAX_UNFINISHED):
+            transfer = Transfer(ActivationId("r", item, 0), 0)
+            reassembly.add("a", pieces(b"ab", 1, transfer)[0], 0.0)
+        with pytest.raises(TooLarge, match="are unfinished"):
+            reassembly.add("b", pieces(b"ab", 1)[0], 0.0)
+
+    def test_after_parts_that_disagree_the_frame_can_be_sent_anew(self) -> None:
+        reassembly = Reassembly(1000)
+        reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
+        first, second, third = pieces(b"x" * 90, 30)
+        with pytest.raises(Malformed, match="disagree"):
+            reassembly.add("a", first, 0.0)
+        assert reassembly.nbytes == 0
+        arrived = [reassembly.add("a", part, 0.0) for part in (second, first, third)]
+        assert arrived == [None, None, b"x" * 90]
+
+    def test_parts_longer_than_announced_are_refused(self) -> None:
+        reassembly = Reassembly(1000)
+        reassembly.add("a", Part(TRANSFER, 0, 3, 12, b"12345678"), 0.0)
+        with pytest.raises(Malformed, match="longer than announced"):
+            reassembly.add("a", Part(TRANSFER, 1, 3, 12, b"12345678"), 0.0)
+        assert reassembly.nbytes == 0
+
+    def test_parts_that_do_not_add_up_are_refused(self) -> None:
+        reassembly = Reassembly(1000)
+        reassembly.add("a", Part(TRANSFER, 0, 2, 12, b"1234"), 0.0)
+        with pytest.raises(Malformed, match="do not add up"):
+            reassembly.add("a", Part(TRANSFER, 1, 2, 12, b"1234"), 0.0)
+        assert reassembly.nbytes == 0
+
+    def test_a_forgotten_frame_gives_its_room_back(self) -> None:
+        reassembly = Reassembly(100)
+        reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
+        reassembly.forget("a", TRANSFER)
+        assert reassembly.nbytes == 0
+        reassembly.add("b", pieces(bytes(60), 30)[0], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "total", "data"),
+    [
+        (0, 0, 0, b""),  # no parts at all
+        (2, 2, 9, b"abc"),  # an index beyond the count
+        (0, MAX_PARTS + 1, 1 << 20, b"abc"),
+        (0, 1, 4, b"abc"),  # a single part that is not the whole
+        (0, 2, 3, b"abc"),  # leaves no byte for the other part
+        (0, 2, 9, b""),
+        (0, 2, 1 << 63, b""),
+    ],
+)
+def test_parts_that_cannot_be_are_refused(index: int, count: int, total: int, data: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode(encode_part(Part(TRANSFER, index, count, total, data)))
+
+
+def test_a_credit_with_bytes_is_refused() -> None:
+    with pytest.raises(Malformed, match="no bytes"):
+        decode(encode_credit(Credit(TRANSFER, 0, 2)) + b"x")
+
+
+@pytest.mark.parametrize("run", ["../x", "a/b", "#", "", "from"])
+def test_a_part_of_a_run_that_could_not_stand_in_a_topic_is_refused(run: str) -> None:
+    part = Part(Transfer(ActivationId(run, 0, 0), 0), 0, 1, 1, b"x")
+    with pytest.raises(Malformed, match="a run called"):
+        decode(encode_part(part))
+
+
+def test_a_single_part_is_not_copied() -> None:
+    payload = encode_part(pieces(b"whole", 99)[0])
+    part = decode(payload)
+    assert isinstance(part, Part)
+    whole = Reassembly(100).add("a", part, 0.0)
+    assert isinstance(whole, memoryview)
+    assert whole.obj is payload
+
+
+@given(st.binary(max_size=300), st.integers(0, 100), st.integers(1, 255))
+def test_a_flipped_byte_gives_a_part_or_a_typed_error(data: bytes, place: int, change: int) -> None:
+    payload = bytearray(encode_part(pieces(data, 64)[0]))
+    payload[place % len(payload)] ^= change
+    with contextlib.suppress(CrowdpipeError):
+        said = decode(payload)
+        if isinstance(said, Part):
+            Reassembly(1 << 16).add("a", said, 0.0)

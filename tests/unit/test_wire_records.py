@@ -6,12 +6,22 @@ import contextlib
 import json
 from typing import Any
 
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wire.elements import Element, element, itemsize_of, nbytes_of
 from wire.errors import BY_KIND, CrowdpipeError, InvalidName, Malformed, TooLarge, from_kind
-from wire.ids import ActivationId, PartitionId, check_digest, check_name, mint
+from wire.ids import (
+    ActivationId,
+    PartitionId,
+    check_digest,
+    check_name,
+    digest_of,
+    is_name,
+    mint,
+)
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
 from wire.messages.commands import Acknowledge, Cancel, CommandBatch, Open, Ping, Report, Send
@@ -156,6 +166,73 @@ def test_every_kind_of_error_survives_the_wire() -> None:
 def test_names_that_cannot_stand_in_a_topic_are_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         check_name(name)
+
+
+@pytest.mark.parametrize("run", ["a/b", "+", "#", "../x", ""])
+def test_a_run_whose_id_could_not_stand_in_a_topic_is_refused(run: str) -> None:
+    plain = json.loads(encode(Submit("r", "m"))) | {"run": run}
+    with pytest.raises(Malformed, match="run id"):
+        decode(Request, json.dumps(plain).encode())
+
+
+@given(st.text(max_size=40))
+def test_asking_whether_a_name_is_allowed_and_checking_it_agree(text: str) -> None:
+    try:
+        check_name(text)
+    except InvalidName:
+        assert not is_name(text)
+    else:
+        assert is_name(text)
+
+
+@given(st.text(max_size=70))
+def test_only_64_hex_digits_are_a_digest(text: str) -> None:
+    for candidate in (text, "a" * (64 - len(text)) + text, digest_of(text.encode())):
+        if len(candidate) == 64 and set(candidate) <= set("0123456789abcdef"):
+            assert check_digest(candidate) == candidate
+        else:
+            with pytest.raises(Malformed):
+                check_digest(candidate)
+
+
+def test_element_types_have_the_numbers_and_sizes_that_onnx_gives_them() -> None:
+    numbers = dict(onnx.TensorProto.DataType.items())
+    for kind in set(Element) - {Element.STRING}:
+        if kind.name not in numbers:  # an onnx that is older than the type
+            continue
+        assert numbers[kind.name] == kind
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+        assert itemsize_of(kind) == dtype.itemsize
+    assert set(numbers.values()) - {0} <= set(map(int, Element)), "onnx has a type that we lack"
+
+
+@given(st.integers(-(10**6), 10**6))
+def test_a_number_is_an_element_type_or_a_typed_error(number: int) -> None:
+    if number in set(map(int, Element)):
+        assert element(number) == number
+    else:
+        with pytest.raises(Malformed):
+            element(number)
+
+
+@pytest.mark.parametrize(
+    ("kind", "nbytes"),
+    [
+        (Element.INT4, 3),
+        (Element.INT2, 2),
+        (Element.FLOAT6E2M3, 4),
+        (Element.BOOL, 5),
+        (Element.COMPLEX128, 80),
+    ],
+)
+def test_five_elements_take_so_many_bytes(kind: Element, nbytes: int) -> None:
+    assert nbytes_of(kind, 5) == nbytes
+    assert nbytes_of(kind, 0) == 0
+
+
+def test_strings_have_no_fixed_size() -> None:
+    with pytest.raises(ValueError, match="no fixed size"):
+        nbytes_of(Element.STRING, 1)
 
 
 def test_minted_names_may_stand_in_a_topic() -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from wire.ids import check_name
+
 Transport = Literal["auto", "zlib", "raw", "fp16", "int8"]
 
 
@@ -34,6 +36,9 @@ class Submit:
     model: str
     options: RunOptions = RunOptions()
     count: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.run, "run id")
 
 
 @dataclass(frozen=True, slots=True)
