@@ -1,7 +1,8 @@
 """The ONNX tensor element types: their numbers, names and sizes.
 
 Numbers are those of `TensorProto.DataType` in onnx.proto. Sizes are in bits, since int4 and its
-kin pack two elements, and int2 four, in a byte, and float6 four in three. Strings have no fixed size.
+kin pack two elements, and int2 four, in a byte. Strings have no fixed size. The 6-bit floats of
+onnx 1.23 (27 and 28) are not among them: no ONNX Runtime can hold one yet.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ class Element(IntEnum):
     FLOAT8E8M0 = 24
     UINT2 = 25
     INT2 = 26
-    FLOAT6E2M3 = 27
-    FLOAT6E3M2 = 28
 
 
 _BITS: dict[Element, int] = {
@@ -68,8 +67,6 @@ _BITS: dict[Element, int] = {
     Element.FLOAT8E8M0: 8,
     Element.UINT2: 2,
     Element.INT2: 2,
-    Element.FLOAT6E2M3: 6,
-    Element.FLOAT6E3M2: 6,
 }
 
 
