@@ -221,7 +221,6 @@ def test_a_number_is_an_element_type_or_a_typed_error(number: int) -> None:
     [
         (Element.INT4, 3),
         (Element.INT2, 2),
-        (Element.FLOAT6E2M3, 4),
         (Element.BOOL, 5),
         (Element.COMPLEX128, 80),
     ],
