@@ -1,0 +1,113 @@
+"""What happened, as the client's shell tells its machine: past tense, one class each.
+
+Bytes never enter the machine: inputs and results are named, and lie with the shell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wire.ids import ActivationId
+from wire.messages.requests import Response, RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """Every subscription is granted, and what was retained before has been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorSeen:
+    """Its state, retained or fresh. `connection` tells one life from the next."""
+
+    online: bool
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunAsked:
+    """A person wants a run. At most `window` of its items may be with the system or wait for
+    the person at once. `limit_s`: how long anything may take without progress, or, if `total`,
+    the whole run."""
+
+    run: str
+    model: str
+    options: RunOptions
+    count: int | None
+    window: int
+    limit_s: float
+    total: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputOffered:
+    """The next input, in order from 0, lies with the shell."""
+
+    run: str
+    item: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputsEnded:
+    run: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTaken:
+    """The person has it: its place in the window is free."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunAbandoned:
+    """The person wants no more of it."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAsked:
+    request: str
+    model: str
+    options: RunOptions
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseArrived:
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class ResultArrived:
+    """A frame from the orchestrator lies with the shell, under its activation."""
+
+    activation: ActivationId
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """The time that `wake_at` asked for has come."""
+
+
+Event = (
+    Connected
+    | Disconnected
+    | OrchestratorSeen
+    | RunAsked
+    | InputOffered
+    | InputsEnded
+    | OutcomeTaken
+    | RunAbandoned
+    | PlanAsked
+    | ResponseArrived
+    | ResultArrived
+    | Ticked
+)

@@ -1,0 +1,425 @@
+"""A client's line to the orchestrator: connection, courier and machine, and what people wait on.
+
+One thread turns the machine; the connection has its own. Whoever calls (any thread) begins runs,
+offers inputs and waits for outcomes through a `Handle`. Frames lie here under their activation:
+inputs until the orchestrator has them on disk, results until they are taken. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from crowdpipe.client import events as ev
+from crowdpipe.client import instructions as ins
+from crowdpipe.client.machine import ClientMachine
+from orchestrator.adapters.connection import Connection, Incoming, Subscription
+from orchestrator.adapters.courier import Courier
+from orchestrator.adapters.pending import Pending
+from wire.broker_url import BrokerUrl
+from wire.errors import (
+    BrokerUnreachable,
+    CrowdpipeError,
+    OperatorError,
+    QueueFull,
+    Refused,
+    TimedOut,
+    UserError,
+    from_kind,
+)
+from wire.frames import Header
+from wire.ids import ActivationId, check_name, mint
+from wire.messages.model import ModelSummary
+from wire.messages.requests import Planned, Request, Response, RunOptions
+from wire.messages.state import OrchestratorState
+from wire.outbox import Message
+from wire.parts import Transfer
+from wire.record import decode, encode
+from wire.topics import JSON_CONTENT_TYPE, ORCHESTRATOR, Topics, client_party
+
+MAILBOX_LIMIT = 10_000
+STUCK_LIMIT_S = 20.0
+REQUEST_EXPIRY_S = 300
+CONNECT_LIMIT_S = 5.0
+RETRY_LIMIT_S = 2.0  # a broker that refuses connections for so long is not there
+MARGIN_S = 15.0  # what the machine limits, it ends; longer silence is a fault of ours
+DRAIN_S = 5.0
+SOMEBODY = "anyone"  # our user name where the broker asks for none
+
+_log = logging.getLogger("crowdpipe.client")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An item's outcome: a frame, or an error."""
+
+    frame: bytes | None
+    error: CrowdpipeError | None = None
+
+
+class Handle:
+    """One run, for whoever reads it. Not for several threads at once."""
+
+    def __init__(self, line: Line, run: str, limit_s: float) -> None:
+        self._line = line
+        self._limit_s = limit_s
+        self.run = run
+        self.granted = 0
+        self.ended = False
+        self.error: CrowdpipeError | None = None
+        self.results: dict[int, Result] = {}
+
+    def offer(self, item: int, frame: bytes) -> None:
+        """The next input; only within `granted`."""
+        self._line.keep_input(ActivationId(self.run, item, 0), frame)
+        self._line.tell(ev.InputOffered(self.run, item))
+
+    def finish(self, count: int) -> None:
+        self._line.tell(ev.InputsEnded(self.run, count))
+
+    def take(self, item: int | None) -> tuple[int, Result] | None:
+        """This item's outcome, or any if None; None if it has not come yet."""
+        with self._line.changed:
+            chosen = next(iter(self.results), None) if item is None else item
+            result = None if chosen is None else self.results.pop(chosen, None)
+        if chosen is None or result is None:
+            return None
+        self._line.tell(ev.OutcomeTaken(self.run))
+        return chosen, result
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Return once `until` holds, or the run has ended. Raises what ended the line."""
+        limit_s = self._limit_s + MARGIN_S
+        with self._line.changed:
+            came = self._line.changed.wait_for(
+                lambda: until() or self.ended or self._line.failure is not None, limit_s
+            )
+        if self._line.failure is not None and not self.ended:
+            raise self._line.failure
+        if not came:
+            raise TimedOut(f"nothing was heard of run {self.run} for {limit_s:g} s")
+
+    def close(self) -> None:
+        self._line.end(self)
+
+
+class Line:
+    """Connected inside a `with`, to `broker`, as a client of its user's."""
+
+    def __init__(self, broker: BrokerUrl, topics: Topics | None = None) -> None:
+        self.broker = broker
+        self.topics = Topics() if topics is None else topics
+        self.changed = threading.Condition()
+        self.failure: CrowdpipeError | None = None
+        self.models: dict[str, ModelSummary] = {}
+        self.orchestrator_online = False
+        self._user = check_name(broker.user or SOMEBODY, "user name")
+        self._session = mint()
+        self.party = client_party(self._user, self._session)
+        self._machine = ClientMachine()
+        self._mailbox: queue.Queue[ev.Event | None] = queue.Queue(MAILBOX_LIMIT)
+        self._inputs: dict[ActivationId, bytes] = {}
+        self._arrived = Pending()
+        self._handles: dict[str, Handle] = {}
+        self._plans: dict[str, ins.GivePlan] = {}
+        self._connected = False
+        self._why_not = ""
+        self._closing = False
+        self._courier = Courier(
+            self.topics, self.party, self, held_nbytes=lambda: self._arrived.nbytes
+        )
+        self._connection = self._make_connection()
+        self._courier.post = self._connection
+        self._thread = threading.Thread(target=self._run, name="crowdpipe-client", daemon=True)
+
+    def _make_connection(self) -> Connection:
+        retained = (self.topics.subscription("model"), self.topics.orchestrator_state)
+        ours = (self.topics.client(self.party, "responses"), self.topics.inbox(self.party))
+        return Connection(
+            self.broker,
+            f"{self._user}-{self._session}",
+            tuple(map(Subscription, retained)),
+            tuple(map(Subscription, ours)),
+            self,
+        )
+
+    # --- for whoever calls --------------------------------------------------------------------
+
+    def open(self, limit_s: float = CONNECT_LIMIT_S) -> None:
+        """Connect. Raises `BrokerUnreachable`, or `Refused` if the broker does not let us in."""
+        self._thread.start()
+        self._connection.start()
+        begun = time.monotonic()
+        with self.changed:
+            while not self._connected and self.failure is None:
+                waited = time.monotonic() - begun
+                if waited >= (RETRY_LIMIT_S if self._why_not else limit_s):
+                    break
+                self.changed.wait(0.1)
+        if self.failure is not None or not self._connected:
+            why = self._why_not or f"it did not answer within {limit_s:g} s"
+            error = self.failure or BrokerUnreachable(
+                f"the broker at {self.broker.shown} cannot be reached ({why}): "
+                "start one with `crowdpipe up`, or name another"
+            )
+            self.close(0.0)
+            raise error
+
+    def begin(
+        self, model: str, options: RunOptions, count: int | None, window: int, limit_s: float,
+        total: bool = False,
+    ) -> Handle:  # fmt: skip
+        """Submit a run; its outcomes come to the handle."""
+        if self._closing:
+            raise UserError("this session is closed; make another")
+        handle = Handle(self, mint(), limit_s)
+        with self.changed:
+            self._handles[handle.run] = handle
+        self.tell(ev.RunAsked(handle.run, model, options, count, window, limit_s, total))
+        return handle
+
+    def plan(self, model: str, options: RunOptions, limit_s: float) -> Planned:
+        """Who would serve what now. Raises what the orchestrator says against it."""
+        request = mint()
+        self.tell(ev.PlanAsked(request, model, options, limit_s))
+        with self.changed:
+            self.changed.wait_for(
+                lambda: request in self._plans or self.failure is not None, limit_s + MARGIN_S
+            )
+            given = self._plans.pop(request, None)
+        if given is None:
+            raise self.failure or TimedOut(f"waited {limit_s:g} s for the plan of '{model}'")
+        if given.planned is None:
+            raise from_kind(given.kind, given.reason)
+        return given.planned
+
+    def wait_for(self, until: Callable[[], bool], limit_s: float) -> bool:
+        """Whether `until`, asked again when anything changes, holds within the limit."""
+        with self.changed:
+            return self.changed.wait_for(until, limit_s)
+
+    def end(self, handle: Handle) -> None:
+        """Nobody reads this run any more; what still runs of it is cancelled."""
+        with self.changed:
+            known = self._handles.pop(handle.run, None)
+        if known is not None and not handle.ended and self.failure is None:
+            self.tell(ev.RunAbandoned(handle.run))
+
+    def tell(self, event: ev.Event) -> None:
+        try:
+            self._mailbox.put(event, timeout=STUCK_LIMIT_S)
+        except queue.Full:
+            raise TimedOut(f"the client's thread took nothing for {STUCK_LIMIT_S:g} s") from None
+
+    def keep_input(self, activation: ActivationId, frame: bytes) -> None:
+        with self.changed:
+            self._inputs[activation] = frame
+
+    def close(self, limit_s: float = DRAIN_S) -> None:
+        """Cancel what runs, say it, and disconnect. May be called twice."""
+        if self._closing:
+            return
+        self._closing = True
+        with self.changed:
+            handles = list(self._handles.values())
+        for handle in handles:
+            self.end(handle)
+        with contextlib.suppress(queue.Full):  # then the thread is stuck, and ends with us
+            self._mailbox.put(None, timeout=limit_s)
+        if self._thread.ident is not None:
+            self._thread.join(limit_s)
+        self._connection.close(limit_s if self._connected else 0.0)
+        self._fail(UserError("this session is closed; make another"))
+
+    def __enter__(self) -> Line:
+        self.open()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while True:
+                event = self._next()
+                if event is None:
+                    return
+                self._handle(event)
+        except Exception as error:  # a fault of ours: whoever waits must hear of it
+            _log.exception("the client's thread failed")
+            self._fail(OperatorError(f"the client failed: {error!r}"))
+
+    def _next(self) -> ev.Event | None:
+        times = (self._machine.wake_at(), self._courier.wake_at())
+        due = min((each for each in times if each is not None), default=None)
+        limit_s = None if due is None else max(0.0, due - time.monotonic())
+        try:
+            return self._mailbox.get(timeout=limit_s)
+        except queue.Empty:
+            self._courier.expire(time.monotonic())
+            return ev.Ticked()
+
+    def _handle(self, event: ev.Event) -> None:
+        for instruction in self._machine.handle(event, time.monotonic()):
+            _WAYS[type(instruction)](self, instruction)
+
+    def _say(self, said: ins.Say) -> None:
+        request: Request = said.request
+        topic = self.topics.client(self.party, "requests")
+        message = Message(
+            topic, encode(request), expiry_s=REQUEST_EXPIRY_S, content_type=JSON_CONTENT_TYPE
+        )
+        try:
+            self._connection.publish(message)
+        except QueueFull as error:
+            _log.warning("a request waits for the next repetition: %s", error)
+
+    def _send_input(self, said: ins.SendInput) -> None:
+        at = said.activation
+        with self.changed:
+            frame = self._inputs.get(at)
+        if frame is not None:
+            self._courier.send(
+                ORCHESTRATOR, Transfer(at, 0), len(frame), lambda: self._inputs.get(at)
+            )
+
+    def _forget_input(self, said: ins.ForgetInput) -> None:
+        with self.changed:
+            self._inputs.pop(said.activation, None)
+        self._courier.forget(Transfer(said.activation, 0))
+
+    def _grant(self, said: ins.Grant) -> None:
+        with self.changed:
+            handle = self._handles.get(said.run)
+            if handle is not None:
+                handle.granted = said.total
+            self.changed.notify_all()
+
+    def _give_result(self, said: ins.GiveResult) -> None:
+        at = said.activation
+        self._give(at.run, at.item, Result(self._arrived.take(at)))
+
+    def _give_error(self, said: ins.GiveError) -> None:
+        self._give(said.run, said.item, Result(None, from_kind(said.kind, said.reason)))
+
+    def _give(self, run: str, item: int, result: Result) -> None:
+        with self.changed:
+            handle = self._handles.get(run)
+            if handle is not None:
+                handle.results[item] = result
+            self.changed.notify_all()
+
+    def _drop_result(self, said: ins.DropResult) -> None:
+        self._arrived.take(said.activation)
+
+    def _end_run(self, said: ins.EndRun) -> None:
+        with self.changed:
+            handle = self._handles.pop(said.run, None)
+            if handle is not None:
+                handle.ended = True
+                handle.error = from_kind(said.kind, said.reason) if said.kind else None
+            self.changed.notify_all()
+
+    def _give_plan(self, said: ins.GivePlan) -> None:
+        with self.changed:
+            self._plans[said.request] = said
+            self.changed.notify_all()
+
+    def _fail(self, error: CrowdpipeError) -> None:
+        with self.changed:
+            self.failure = self.failure or error
+            self.changed.notify_all()
+
+    # --- the connection's and the courier's listener ------------------------------------------
+
+    def will(self, connection: str) -> Message | None:
+        """A client has no will: nobody watches whether it lives."""
+        return None
+
+    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
+        self._courier.connected(packet_nbytes)
+        self.tell(ev.Connected())
+        with self.changed:
+            self._connected, self._why_not = True, ""
+            self.changed.notify_all()
+
+    def disconnected(self, reason: str) -> None:
+        with self.changed:
+            self._connected, self._why_not = False, reason
+            self.changed.notify_all()
+        self.tell(ev.Disconnected(reason))
+
+    def received(self, message: Incoming) -> None:
+        try:
+            if self.topics.is_data(message.topic):
+                self._courier.received(message.topic, message.payload)
+            else:
+                self._read(message)
+        except CrowdpipeError as error:
+            _log.warning("refused a message on %s: %s", message.topic, error)
+
+    def roomy(self) -> None:
+        self._courier.fill()
+
+    def refused(self, topic: str, error: Refused) -> None:
+        self._fail(Refused(f"{error}; is {self._user!r} a client in the broker's access list?"))
+
+    def ended(self, error: CrowdpipeError) -> None:
+        self._fail(error)
+
+    def frame_arrived(self, sender: str, header: Header, frame: bytes) -> None:
+        if sender != ORCHESTRATOR:
+            _log.warning("refused a frame from %s, which sends us none", sender)
+            return
+        self._arrived.put(header.activation, frame)
+        self.tell(ev.ResultArrived(header.activation))
+
+    def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        """Nothing to do: what is not acknowledged is asked for again."""
+        _log.warning("a result was lost on its way (%s from %s): %s", activation, sender, error)
+
+    def _read(self, message: Incoming) -> None:
+        if message.topic == self.topics.orchestrator_state:
+            self._orchestrator_state(message.payload)
+        elif message.topic == self.topics.client(self.party, "responses"):
+            self.tell(ev.ResponseArrived(decode(Response, message.payload)))
+        else:
+            self._model(message)
+
+    def _orchestrator_state(self, payload: bytes) -> None:
+        state: OrchestratorState | None = decode(OrchestratorState, payload) if payload else None
+        online = state is not None and state.status == "online"
+        with self.changed:
+            self.orchestrator_online = online
+            self.changed.notify_all()
+        self.tell(ev.OrchestratorSeen(online, state.connection if state is not None else ""))
+
+    def _model(self, message: Incoming) -> None:
+        name = self.topics.parse(message.topic).variables["m"]
+        with self.changed:
+            if message.payload:
+                self.models[name] = decode(ModelSummary, message.payload)
+            else:
+                self.models.pop(name, None)
+            self.changed.notify_all()
+
+
+_WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {
+    ins.Say: Line._say,
+    ins.SendInput: Line._send_input,
+    ins.ForgetInput: Line._forget_input,
+    ins.Grant: Line._grant,
+    ins.GiveResult: Line._give_result,
+    ins.DropResult: Line._drop_result,
+    ins.GiveError: Line._give_error,
+    ins.EndRun: Line._end_run,
+    ins.GivePlan: Line._give_plan,
+}

@@ -1,0 +1,417 @@
+"""The client's machine: takes one event, says what to do, and when to wake it.
+
+A run is submitted until it is accepted. Inputs go out within the orchestrator's credits and are
+kept until reported stored; after a reconnect, or a while without news, the orchestrator is asked
+what it has, and what it lacks goes again. The first outcome of an item is handed out once and
+acknowledged. Whatever is waited for has a limit, and the error says what it was. Pure: no I/O, no
+clock, no thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from crowdpipe.client.events import (
+    Connected,
+    Disconnected,
+    Event,
+    InputOffered,
+    InputsEnded,
+    OrchestratorSeen,
+    OutcomeTaken,
+    PlanAsked,
+    ResponseArrived,
+    ResultArrived,
+    RunAbandoned,
+    RunAsked,
+    Ticked,
+)
+from crowdpipe.client.instructions import (
+    DropResult,
+    EndRun,
+    ForgetInput,
+    GiveError,
+    GivePlan,
+    GiveResult,
+    Grant,
+    Instruction,
+    Say,
+    SendInput,
+)
+from crowdpipe.client.runs import ClientRun
+from wire.errors import BrokerUnreachable, NoOrchestrator, TimedOut
+from wire.ids import ActivationId
+from wire.messages.requests import (
+    Accepted,
+    AcknowledgeResults,
+    CancelRun,
+    Finish,
+    InputsStored,
+    ItemFailed,
+    Planned,
+    Rejected,
+    RequestFailed,
+    RequestPlan,
+    Resume,
+    Submit,
+)
+
+SUBMIT_AGAIN_S = 2.0
+ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
+ASK_AGAIN_MOST_S = 60.0
+ANSWER_LIMIT_S = 20.0  # for an orchestrator that should be there to answer at all
+ABSENT_S = 5.0  # for one that is offline, or was never seen: it may be starting
+ACK_S = 0.05  # acknowledgements of so long travel together, …
+ACK_COUNT = 16  # … unless so many wait
+NEVER = float("inf")
+
+
+@dataclass(slots=True)
+class _Question:
+    """A plan that was asked for."""
+
+    asked: PlanAsked
+    begun_at: float
+    repeat_at: float
+
+
+class ClientMachine:
+    def __init__(self) -> None:
+        self.runs: dict[str, ClientRun] = {}
+        self._questions: dict[str, _Question] = {}
+        self._out: list[Instruction] = []
+        self._now = 0.0
+        self._connected = False
+        self._why_not = "it was never reached"
+        self._connected_at = 0.0
+        self._online: bool | None = None
+        self._life = ""
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
+        self._now = max(now, self._now)
+        _HANDLERS[type(event)](self, event)
+        for run in list(self.runs.values()):
+            self._step(run)
+        for question in list(self._questions.values()):
+            self._ask(question)
+        out, self._out = self._out, []
+        return out
+
+    def wake_at(self) -> float | None:
+        """When `Ticked` is due; None if nothing waits for the time."""
+        times = [time for run in self.runs.values() for time in self._times(run)]
+        for question in self._questions.values():
+            times += [question.repeat_at, self._give_up_at(question)]
+        wake = min(times, default=NEVER)
+        return None if wake == NEVER else wake
+
+    def _times(self, run: ClientRun) -> Iterable[float]:
+        yield run.deadline()
+        if self._connected:
+            yield run.ack_at
+            if run.pending:
+                yield run.repeat_at
+        if run.state == "submitting":
+            yield self._answer_by(run.begun_at)
+
+    # --- what follows from any event ----------------------------------------------------------
+
+    def _step(self, run: ClientRun) -> None:
+        if run.complete:
+            self._end(run, None, "")
+        elif self._now >= run.deadline() or (
+            run.state == "submitting" and self._now >= self._answer_by(run.begun_at)
+        ):
+            self._give_up(run)
+        elif self._connected:
+            self._advance(run)
+
+    def _advance(self, run: ClientRun) -> None:
+        if run.state == "submitting":
+            if self._now >= run.repeat_at:
+                asked = run.asked
+                self._say(Submit(run.name, asked.model, asked.options, asked.count))
+                run.repeat_at = self._now + SUBMIT_AGAIN_S
+            return
+        if run.pending and self._now >= run.repeat_at:
+            self._resume(run)
+        self._send(run)
+        self._finish(run)
+        if self._now >= run.ack_at or len(run.acks) >= ACK_COUNT:
+            self._acknowledge(run)
+        total = run.may_offer()
+        if total > run.granted:
+            run.granted = total
+            self._out.append(Grant(run.name, total))
+
+    def _send(self, run: ClientRun) -> None:
+        for item in list(run.waiting):
+            if len(run.flying) >= run.credit:
+                return
+            del run.waiting[item]
+            run.flying[item] = None
+            self._out.append(SendInput(run.input(item)))
+
+    def _finish(self, run: ClientRun) -> None:
+        """Tell the count, once all inputs are there: nothing of the run comes after it."""
+        if run.count is None or run.asked.count is not None or run.finished or run.unstored:
+            return
+        run.finished = True
+        self._say(Finish(run.name, run.count))
+
+    def _resume(self, run: ClientRun) -> None:
+        """Ask what is stored, and for every outcome that was not acknowledged."""
+        self._acknowledge(run)
+        run.resuming, run.finished = True, False
+        run.repeat_s = min(ASK_AGAIN_MOST_S, max(ASK_AGAIN_S, 2 * run.repeat_s))
+        run.repeat_at = self._now + run.repeat_s
+        self._say(Resume(run.name))
+
+    def _acknowledge(self, run: ClientRun) -> None:
+        if run.acks:
+            self._say(AcknowledgeResults(run.name, tuple(run.acks)))
+        run.acks, run.ack_at = [], NEVER
+
+    def _progress(self, run: ClientRun) -> None:
+        run.progress_at = self._now
+        run.repeat_s = 0.0
+        run.repeat_at = self._now + ASK_AGAIN_S
+
+    def _say(self, request: Any) -> None:
+        self._out.append(Say(request))
+
+    def _end(self, run: ClientRun, kind: str | None, reason: str) -> None:
+        if run.state == "ended":
+            return
+        run.move("ended", self._now)
+        self._acknowledge(run)
+        for item in [*run.waiting, *run.flying]:
+            self._out.append(ForgetInput(run.input(item)))
+        self._finish_late(run)
+        self._out.append(EndRun(run.name, kind, reason))
+        del self.runs[run.name]
+
+    def _finish_late(self, run: ClientRun) -> None:
+        """Every outcome is here, but the orchestrator may not know yet that this was all."""
+        if run.complete and run.asked.count is None and not run.finished:
+            self._say(Finish(run.name, run.count or 0))
+
+    # --- giving up ----------------------------------------------------------------------------
+
+    def _answer_by(self, since: float) -> float:
+        """Until when an orchestrator must have answered what was asked at `since`."""
+        if not self._connected:
+            return NEVER
+        limit_s = ANSWER_LIMIT_S if self._online is True else ABSENT_S
+        return max(since, self._connected_at) + limit_s
+
+    def _give_up(self, run: ClientRun) -> None:
+        kind, reason = self._why(run)
+        if self._connected:
+            self._say(CancelRun(run.name))
+        self._end(run, kind, reason)
+
+    def _why(self, run: ClientRun) -> tuple[str, str]:
+        waited = f"{run.asked.limit_s:g} s"
+        if not self._connected:
+            return BrokerUnreachable.kind, f"waited {waited} for the broker: {self._why_not}"
+        if run.state == "submitting":
+            return NoOrchestrator.kind, self._absent()
+        missing = run.offered - len(run.settled)
+        told = f"{missing} of {run.offered} results are missing"
+        if run.unstored:
+            told = f"{run.unstored} inputs are not stored by the orchestrator, and {told}"
+        if self._online is False:
+            told += "; the orchestrator is offline: start it again with `crowdpipe up`"
+        return TimedOut.kind, f"waited {waited} for run {run.name} of '{run.asked.model}': {told}"
+
+    def _absent(self) -> str:
+        if self._online is None:
+            return (
+                "the broker is there, but no orchestrator was ever seen at it: "
+                "start one with `crowdpipe up`"
+            )
+        if self._online is False:
+            return "the orchestrator is offline: start it again with `crowdpipe up`"
+        return (
+            f"the orchestrator did not answer within {ANSWER_LIMIT_S:g} s, though its retained "
+            "state says online: look whether it still runs"
+        )
+
+    # --- plans --------------------------------------------------------------------------------
+
+    def _ask(self, question: _Question) -> None:
+        asked = question.asked
+        if self._now >= self._give_up_at(question):
+            kind, reason = NoOrchestrator.kind, self._absent()
+            if not self._connected:
+                kind = BrokerUnreachable.kind
+                reason = f"waited {asked.limit_s:g} s for the broker: {self._why_not}"
+            self._answer(asked.request, None, kind, reason)
+        elif self._connected and self._now >= question.repeat_at:
+            question.repeat_at = self._now + SUBMIT_AGAIN_S
+            self._say(RequestPlan(asked.request, asked.model, asked.options))
+
+    def _give_up_at(self, question: _Question) -> float:
+        return min(question.begun_at + question.asked.limit_s, self._answer_by(question.begun_at))
+
+    def _answer(self, request: str, planned: Planned | None, kind: str, reason: str) -> None:
+        if self._questions.pop(request, None) is not None:
+            self._out.append(GivePlan(request, planned, kind, reason))
+
+    # --- events -------------------------------------------------------------------------------
+
+    def _connection_up(self, _: Connected) -> None:
+        self._connected, self._connected_at = True, self._now
+        for run in self.runs.values():
+            run.repeat_at = self._now
+        for question in self._questions.values():
+            question.repeat_at = self._now
+
+    def _connection_lost(self, event: Disconnected) -> None:
+        self._connected, self._why_not = False, event.reason
+
+    def _orchestrator_seen(self, event: OrchestratorSeen) -> None:
+        reborn = event.online and event.connection != self._life
+        self._online = event.online
+        if not reborn:
+            return
+        self._life = event.connection
+        for run in self.runs.values():  # what it had not stored died with it
+            run.repeat_at = self._now
+
+    def _run_asked(self, event: RunAsked) -> None:
+        run = ClientRun(event, self._now, self._now, count=event.count)
+        run.repeat_at = self._now
+        self.runs[event.run] = run
+
+    def _input_offered(self, event: InputOffered) -> None:
+        run = self.runs.get(event.run)
+        if run is None:
+            self._out.append(ForgetInput(ActivationId(event.run, event.item, 0)))
+            return
+        if not run.pending:
+            self._progress(run)
+        run.offered = max(run.offered, event.item + 1)
+        run.waiting[event.item] = None
+
+    def _inputs_ended(self, event: InputsEnded) -> None:
+        run = self.runs.get(event.run)
+        if run is not None:
+            run.count = event.count
+
+    def _outcome_taken(self, event: OutcomeTaken) -> None:
+        run = self.runs.get(event.run)
+        if run is not None:
+            run.taken += 1
+
+    def _run_abandoned(self, event: RunAbandoned) -> None:
+        run = self.runs.get(event.run)
+        if run is not None:
+            self._say(CancelRun(run.name))
+            self._end(run, "cancelled", "its results are not wanted any more")
+
+    def _plan_asked(self, event: PlanAsked) -> None:
+        self._questions[event.request] = _Question(event, self._now, self._now)
+
+    def _result(self, event: ResultArrived) -> None:
+        at = event.activation
+        run = self.runs.get(at.run)
+        if run is not None and at.item < run.offered and self._settle(run, at.item):
+            self._out.append(GiveResult(at))
+            return
+        self._out.append(DropResult(at))
+        if run is None:  # of a run that is over: it need not be kept for us
+            self._say(AcknowledgeResults(at.run, (at.item,)))
+
+    def _settle(self, run: ClientRun, item: int) -> bool:
+        """Note an outcome; whether it is the item's first."""
+        run.acks.append(item)
+        run.ack_at = min(run.ack_at, self._now + ACK_S)
+        if not run.settled.add(item):
+            return False
+        self._stored(run, item)
+        self._progress(run)
+        return True
+
+    def _stored(self, run: ClientRun, item: int) -> None:
+        known = item in run.waiting or item in run.flying
+        run.waiting.pop(item, None)
+        run.flying.pop(item, None)
+        if known:
+            run.stored += 1
+            self._out.append(ForgetInput(run.input(item)))
+            self._progress(run)
+
+    def _response(self, event: ResponseArrived) -> None:
+        _RESPONSES[type(event.response)](self, event.response)
+
+    def _accepted(self, told: Accepted) -> None:
+        run = self.runs.get(told.run)
+        if run is None:
+            return
+        run.credit = told.credit
+        if run.state == "submitting":
+            run.move("accepted", self._now)
+            self._progress(run)
+
+    def _inputs_stored(self, told: InputsStored) -> None:
+        run = self.runs.get(told.run)
+        if run is None or run.state != "accepted":
+            return
+        run.credit = told.credit
+        for item in [*run.flying, *run.waiting]:
+            if any(first <= item <= last for first, last in told.ranges):
+                self._stored(run, item)
+        if run.resuming:  # what it does not list it never got
+            run.resuming = False
+            run.waiting = {**dict.fromkeys(sorted(run.flying)), **run.waiting}
+            run.flying = {}
+
+    def _item_failed(self, told: ItemFailed) -> None:
+        run = self.runs.get(told.run)
+        if run is None:
+            self._say(AcknowledgeResults(told.run, (told.item,)))
+        elif told.item < run.offered and self._settle(run, told.item):
+            self._out.append(GiveError(told.run, told.item, told.kind, told.reason))
+
+    def _rejected(self, told: Rejected) -> None:
+        run = self.runs.get(told.run)
+        if run is not None:
+            self._end(run, told.kind, told.reason)
+
+    def _planned(self, told: Planned) -> None:
+        self._answer(told.request, told, "", "")
+
+    def _request_failed(self, told: RequestFailed) -> None:
+        self._answer(told.request, None, told.kind, told.reason)
+
+    def _ticked(self, _: Ticked) -> None:
+        """The steps that follow every event are all there is to do."""
+
+
+_HANDLERS: dict[type[Event], Callable[[ClientMachine, Any], None]] = {
+    Connected: ClientMachine._connection_up,
+    Disconnected: ClientMachine._connection_lost,
+    OrchestratorSeen: ClientMachine._orchestrator_seen,
+    RunAsked: ClientMachine._run_asked,
+    InputOffered: ClientMachine._input_offered,
+    InputsEnded: ClientMachine._inputs_ended,
+    OutcomeTaken: ClientMachine._outcome_taken,
+    RunAbandoned: ClientMachine._run_abandoned,
+    PlanAsked: ClientMachine._plan_asked,
+    ResponseArrived: ClientMachine._response,
+    ResultArrived: ClientMachine._result,
+    Ticked: ClientMachine._ticked,
+}
+_RESPONSES: dict[type, Callable[[ClientMachine, Any], None]] = {
+    Accepted: ClientMachine._accepted,
+    InputsStored: ClientMachine._inputs_stored,
+    ItemFailed: ClientMachine._item_failed,
+    Rejected: ClientMachine._rejected,
+    Planned: ClientMachine._planned,
+    RequestFailed: ClientMachine._request_failed,
+}

@@ -1,0 +1,84 @@
+"""One run as its client sees it: what was offered, sent, stored, and has an outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from crowdpipe.client.events import RunAsked
+from crowdpipe.client.items import Items
+from wire.ids import ActivationId
+
+RunState = Literal["submitting", "accepted", "ended"]
+_NEXT: dict[RunState, tuple[RunState, ...]] = {
+    "submitting": ("accepted", "ended"),
+    "accepted": ("ended",),
+    "ended": (),
+}
+
+
+@dataclass(slots=True)
+class ClientRun:
+    """`waiting` inputs were offered and not sent, `flying` ones sent and not known as stored.
+    `repeat_at`: when to ask again what there is; `acks`: outcomes to acknowledge."""
+
+    asked: RunAsked
+    begun_at: float
+    progress_at: float
+    state: RunState = "submitting"
+    history: list[tuple[float, RunState]] = field(default_factory=list)
+    count: int | None = None
+    credit: int = 0
+    granted: int = 0
+    offered: int = 0
+    taken: int = 0
+    stored: int = 0
+    waiting: dict[int, None] = field(default_factory=dict)
+    flying: dict[int, None] = field(default_factory=dict)
+    settled: Items = field(default_factory=Items)
+    acks: list[int] = field(default_factory=list)
+    ack_at: float = float("inf")
+    repeat_at: float = 0.0
+    repeat_s: float = 0.0
+    resuming: bool = False
+    finished: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.asked.run
+
+    def move(self, state: RunState, now: float) -> None:
+        if state not in _NEXT[self.state]:
+            raise RuntimeError(f"run {self.name}: {self.state} to {state}; so far {self.history}")
+        self.history.append((now, state))
+        self.state = state
+
+    def input(self, item: int) -> ActivationId:
+        return ActivationId(self.name, item, 0)
+
+    @property
+    def unstored(self) -> int:
+        return len(self.waiting) + len(self.flying)
+
+    @property
+    def pending(self) -> bool:
+        """Somebody else has to do something: the orchestrator, or the devices."""
+        return self.state == "submitting" or self.offered > len(self.settled)
+
+    @property
+    def complete(self) -> bool:
+        return self.count is not None and len(self.settled) >= self.count
+
+    def may_offer(self) -> int:
+        """How many inputs in total may be offered by now."""
+        if self.state != "accepted":
+            return 0
+        room = self.asked.window - (self.offered - self.taken)
+        return self.offered + max(0, min(self.credit - self.unstored, room))
+
+    def deadline(self) -> float:
+        """When to give up, as things are."""
+        if not self.pending:
+            return float("inf")
+        since = self.begun_at if self.asked.total else self.progress_at
+        return since + self.asked.limit_s

@@ -1,0 +1,141 @@
+"""What a model takes and gives, in ONNX Runtime's words, and whether feeds are that.
+
+Checks names, element types, ranks, fixed dimensions, bounds of symbolic ones, and that a symbol
+means one size, before anything is sent. The orchestrator checks again: this is for the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crowdpipe.client.arrays import Array, encode_array, matches
+from wire.elements import Element
+from wire.errors import InvalidInput
+from wire.frames import Tensor
+from wire.manifest import TensorSpec
+from wire.messages.model import ModelSummary
+from wire.planes import Lossless
+
+Feeds = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArg:
+    """An input or output: `shape` holds sizes and the names of symbolic dimensions, `type` is
+    such as `tensor(float)`. As in ONNX Runtime, a scalar and an unknown rank both read `[]`."""
+
+    name: str
+    shape: list[int | str]
+    type: str
+
+
+def node_arg(spec: TensorSpec) -> NodeArg:
+    shape: list[int | str] = [int(dim) if dim.isdecimal() else dim for dim in spec.dims]
+    return NodeArg(spec.name, shape if spec.rank_known else [], type_name(spec.kind))
+
+
+def type_name(kind: Element) -> str:
+    return f"tensor({kind.name.lower()})"
+
+
+def tensors_of(model: ModelSummary, feeds: Feeds, transport: Lossless) -> tuple[Tensor, ...]:
+    """`feeds` as an item's tensors, in the model's order; `InvalidInput` says what is wrong."""
+    if not isinstance(feeds, Mapping):
+        raise InvalidInput(
+            f"feeds must be a dict of arrays by input name, not {type(feeds).__name__}"
+        )
+    _check_names(model, feeds)
+    sizes: dict[str, tuple[int, str]] = {}
+    tensors = []
+    for spec in model.inputs:
+        array = _array(spec, feeds[spec.name])
+        _check_type(spec, array)
+        _check_shape(spec, array.shape, model.symbols, sizes)
+        try:
+            tensors.append(encode_array(spec.name, spec.kind, array, transport))
+        except ValueError as error:
+            raise InvalidInput(f"input '{spec.name}': {error}") from None
+    return tuple(tensors)
+
+
+def output_names_of(model: ModelSummary, names: Sequence[str] | None) -> tuple[str, ...]:
+    """The outputs asked for, all by default; `InvalidInput` for one that there is not."""
+    known = tuple(spec.name for spec in model.outputs)
+    for name in names or ():
+        if name not in known:
+            raise InvalidInput(
+                f"model '{model.name}' has no output '{name}'; it has {', '.join(known)}"
+            )
+    return tuple(names) if names else known
+
+
+def _check_names(model: ModelSummary, feeds: Feeds) -> None:
+    known = [spec.name for spec in model.inputs]
+    missing = [name for name in known if name not in feeds]
+    extra = [str(name) for name in feeds if name not in known]
+    if missing or extra:
+        what = f"input '{missing[0]}' is missing" if missing else f"there is no input '{extra[0]}'"
+        taken = ", ".join(map(_described, model.inputs)) or "no input"
+        raise InvalidInput(f"{what}: model '{model.name}' takes {taken}")
+
+
+def _described(spec: TensorSpec) -> str:
+    shape = f"[{', '.join(spec.dims)}]" if spec.rank_known else "any shape"
+    return f"{spec.name}: {type_name(spec.kind)} {shape}"
+
+
+def _array(spec: TensorSpec, value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"input '{spec.name}' is no array: {error}") from None
+
+
+def _check_type(spec: TensorSpec, array: Array) -> None:
+    if not matches(spec.kind, array):
+        raise InvalidInput(
+            f"input '{spec.name}' has elements of type {array.dtype.name}; "
+            f"the model takes {type_name(spec.kind)}"
+        )
+
+
+def _check_shape(
+    spec: TensorSpec,
+    shape: tuple[int, ...],
+    symbols: Mapping[str, int],
+    sizes: dict[str, tuple[int, str]],
+) -> None:
+    if not spec.rank_known:
+        return
+    fault: str | None = None
+    if len(shape) != len(spec.dims):
+        fault = f"{len(spec.dims)} dimensions are needed, not {len(shape)}"
+    for dim, size in zip(spec.dims, shape, strict=False):
+        fault = fault or _dim_fault(dim, size, spec.name, symbols, sizes)
+    if fault is not None:
+        raise InvalidInput(
+            f"input '{spec.name}' has shape {list(shape)}; "
+            f"the model takes [{', '.join(spec.dims)}]: {fault}"
+        )
+
+
+def _dim_fault(
+    dim: str,
+    size: int,
+    where: str,
+    symbols: Mapping[str, int],
+    sizes: dict[str, tuple[int, str]],
+) -> str | None:
+    if dim.isdecimal():
+        return None if size == int(dim) else f"{size} is given where {dim} is needed"
+    if size > symbols.get(dim, size):
+        return (
+            f"'{dim}' may be at most {symbols[dim]}; "
+            f"add the model again with --max-shape {dim}={size} to allow more"
+        )
+    known, first = sizes.setdefault(dim, (size, where))
+    return None if known == size else f"'{dim}' is {known} in '{first}' and {size} here"
