@@ -171,8 +171,6 @@ def _check_item(state: State, plan: Plan, item: Item) -> None:
     if silent_s >= state.options.item_limit_s:
         fail(state, item, "timed_out", f"{waits_for(plan, item)} for {silent_s:.0f} s")
         return
-    if _is_loading(plan, item):
-        return
     item.rounds += 1
     if item.rounds > state.options.rounds:
         tried = f"asking again {state.options.rounds} times changed nothing"
@@ -188,15 +186,11 @@ def _check_item(state: State, plan: Plan, item: Item) -> None:
 
 
 def _last_sign(state: State, plan: Plan, item: Item) -> float:
-    """When the item, or the device that it queues at, last did anything."""
+    """When the item, or the device that it queues at, last did anything. A device that fetches
+    or loads says how far it is; what it said last may be old, so it excuses nothing itself."""
     placement = _waits_at(plan, item)
     device = state.devices.get(plan.target(item, placement.partition.first)) if placement else None
     return max(item.progress_at, device.progress_at if device is not None else float("-inf"))
-
-
-def _is_loading(plan: Plan, item: Item) -> bool:
-    placement = _waits_at(plan, item)
-    return placement is not None and placement.life.state in ("fetching", "loading")
 
 
 def _waits_at(plan: Plan, item: Item) -> Placement | None:
