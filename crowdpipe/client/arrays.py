@@ -79,8 +79,12 @@ def encode_array(name: str, kind: Element, array: Array, transport: Lossless) ->
     if kind is Element.STRING:
         return encode_strings(name, array.shape, [_utf8(each) for each in array.flat], transport)
     bits = bits_of(kind)
-    plain = array.view(f"u{array.dtype.itemsize}") if array.dtype.name in _EXTENDED else array
-    data = _pack(kind, plain, bits) if bits < 8 else plain.astype(DTYPES[kind], "C").tobytes("C")
+    if array.dtype.name in _EXTENDED:
+        plain = array.view(f"u{array.dtype.itemsize}")
+    else:
+        _check_range(kind, array)
+        plain = array.astype(DTYPES[kind], "C", copy=False)
+    data = _pack(plain, bits) if bits < 8 else plain.tobytes("C")
     return encode_tensor(name, kind, array.shape, data, transport)
 
 
@@ -118,21 +122,19 @@ def _from_rows(tensor: Tensor) -> Array:
     return whole
 
 
-def _pack(kind: Element, array: Array, bits: int) -> bytes:
-    """Elements of 4 or 2 bits into bytes, the first in the lowest bits, as ONNX has them."""
-    low, high = (
-        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        if kind in _SIGNED
-        else (
-            0,
-            (1 << bits) - 1,
-        )
-    )
-    flat = array.reshape(-1)
-    if array.dtype.kind == "u" and kind in _SIGNED:
-        flat = flat.view("i1")  # how ml_dtypes keeps them: sign-extended bytes
-    if flat.size and (flat.min() < low or flat.max() > high):
+def _check_range(kind: Element, array: Array) -> None:
+    bits = bits_of(kind)
+    if bits >= 8 or not array.size:
+        return
+    low = -(1 << (bits - 1)) if kind in _SIGNED else 0
+    high = low + (1 << bits) - 1
+    if array.min() < low or array.max() > high:
         raise ValueError(f"values of {kind.name} lie between {low} and {high}")
+
+
+def _pack(array: Array, bits: int) -> bytes:
+    """Elements of 4 or 2 bits into bytes, the first in the lowest bits, as ONNX has them."""
+    flat = array.reshape(-1)
     per_byte = 8 // bits
     padded = np.zeros(-(-flat.size // per_byte) * per_byte, "u1")
     padded[: flat.size] = flat.view("u1") & ((1 << bits) - 1)

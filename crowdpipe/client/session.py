@@ -33,7 +33,8 @@ class Session:
     take, and the longest that `run_many` may wait without any progress.
 
     Raises `BrokerUnreachable`, `Refused`, `NoOrchestrator`, `UnknownModel` (with the names there
-    are). Safe to use from several threads. bfloat16, float8 and int4 tensors: see `crowdpipe.client.arrays`.
+    are). Safe to use from several threads. What stands for bfloat16, float8 and int4 in numpy:
+    see `crowdpipe.client.arrays`.
     """
 
     def __init__(
