@@ -3,14 +3,16 @@
 What an item reserves on a device is the bound of what comes in and of what goes out there, for
 each partition that the device serves; it is given back with the item's terminal outcome. An item
 alone on a device is always let in. Nothing that was admitted is ever refused afterwards, so this
-is the only place where back-pressure acts; before it, credits bound the inputs on our disk.
+is the only place where back-pressure acts; before it, credits bound the inputs on our disk. When
+devices are lost and those that are left serve more, the youngest items are sent home until the
+others fit: they wait again, and begin from their input when there is room.
 """
 
 from __future__ import annotations
 
 from orchestrator.machine.assigning import assign
 from orchestrator.machine.items import Item
-from orchestrator.machine.outcomes import fail
+from orchestrator.machine.outcomes import drop_standins, fail, release_outputs
 from orchestrator.machine.planning import compatible
 from orchestrator.machine.plans import Plan
 from orchestrator.machine.recovery import resend_all, watch
@@ -21,6 +23,7 @@ LEAST_WINDOW = 4
 
 
 def step(state: State) -> float:
+    shed(state)
     admit(state)
     return check_waits(state)
 
@@ -116,6 +119,33 @@ def _flying_of(plan: Plan, run: Run) -> list[Item]:
 def has_room(state: State, plan: Plan) -> bool:
     names = {placement.likely for placement in plan.placements}
     return all(_device_has_room(state, plan, name) for name in sorted(filter(None, names)))
+
+
+def shed(state: State) -> None:
+    """Send items home from devices that have come to serve more than they can hold."""
+    for device in state.devices:
+        hold = device.capabilities.hold_nbytes if device.capabilities is not None else 0
+        while device.reachable and reserved_nbytes(state, device.name) > hold:
+            there = _flying_on(state, device.name)
+            if len(there) <= 1:
+                break
+            _send_home(state, *max(there, key=lambda pair: (pair[1].life.since, pair[1].key)))
+
+
+def _flying_on(state: State, device: str) -> list[tuple[Plan, Item]]:
+    return [pair for pair in state.flying() if pair[0].hop_nbytes_on(device)]
+
+
+def _send_home(state: State, plan: Plan, item: Item) -> None:
+    run = state.runs[item.run]
+    plan.flying.pop(item.key)
+    run.wave.pop(item.index, None)
+    run.admitted -= 1
+    drop_standins(state, plan, item)
+    release_outputs(state, item)
+    item.go_home(state.now)
+    run.enqueue(item)
+    state.counts["sent_home"] += 1
 
 
 def _device_has_room(state: State, plan: Plan, name: str) -> bool:

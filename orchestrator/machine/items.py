@@ -97,6 +97,14 @@ class Item:
         if not held:
             self.inputs.pop(first, None)
 
+    def go_home(self, now: float) -> None:
+        """Back to being stored: what is queued for it may go on, nothing is expected of it."""
+        self.life.move("stored", now, "no room for it any more")
+        for table in (self.outputs, self.sent, self.parked, self.opened, self.detours):
+            table.clear()
+        self.check_at = self.retry_at = float("inf")
+        self.rounds, self.drops, self.asked = 0, 0, False
+
     def holders(self) -> list[str]:
         tables = (*self.outputs.values(), *self.inputs.values())
         return list(dict.fromkeys(device for held in tables for device in held))

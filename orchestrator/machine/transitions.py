@@ -31,12 +31,13 @@ TABLE: dict[Kind, dict[str, tuple[str, ...]]] = {
         "failed": (),
         "cancelled": (),
     },
+    # admitted -> stored: sent home, because its devices became fewer and have no room for it.
     # ending: its first terminal outcome is on its way to disk; ended: on disk and published.
     "item": {
         "arrived": ("storing", "ending"),
         "storing": ("stored", "ending"),
         "stored": ("admitted", "ending"),
-        "admitted": ("ending",),
+        "admitted": ("ending", "stored"),
         "ending": ("ended",),
         "ended": (),
     },

@@ -389,3 +389,20 @@ def test_how_fast_a_device_is_is_learned_from_its_tasks() -> None:
         part.device, None, part.partition, part.segments
     )
     assert seconds == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_items_that_the_remaining_devices_have_no_room_for_are_sent_home_and_come_again(
+    barrier: bool,
+) -> None:
+    world = three(3, hold=50_000, compute_s=0.1)
+    world.submit(items=6, options=RunOptions(barrier=barrier, partitions=3))
+    world.run_for(20.0, lambda: any("first=2" in text for _, _, text in world.happened("TaskDone")))
+    for name in ("b", "c"):
+        world.agents[name].die()
+    world.run_for(0.2)
+    (plan,) = world.machine.state.plans.values()
+    assert len(plan.flying) * plan.hop_nbytes_on("a") <= 50_000
+    assert world.machine.state.counts["sent_home"] > 0
+    world.complete(items=6)
+    assert results(world, 6)
