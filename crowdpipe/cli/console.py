@@ -10,13 +10,6 @@ import sys
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from wire.record import to_plain
 
@@ -34,7 +27,8 @@ def notes() -> Console:
 def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=not stream.isatty())
+    # No markup: `[batch, 3]` is a shape here, not a colour.
+    return Console(stderr=stderr, width=width, highlight=False, markup=False)
 
 
 def print_json(value: Any) -> None:
@@ -45,15 +39,3 @@ def print_json(value: Any) -> None:
 def say(text: str) -> None:
     """A sentence for whoever looks on, on stderr."""
     print(text, file=sys.stderr, flush=True)
-
-
-def progress(unit: str = "") -> Progress:
-    """A progress bar on stderr; without a terminal it shows only its last state."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeElapsedColumn(),
-        console=notes(),
-    )

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from crowdpipe.home import home_folder
+
 Home = Annotated[
     Path | None,
     typer.Option(
@@ -43,3 +45,8 @@ Timeout = Annotated[
 def example(*lines: str) -> str:
     """An epilog that shows how a command is typed."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def home_of(given: Path | None) -> Path:
+    """The home folder: as given, else where the environment or the default says."""
+    return (given or home_folder()).expanduser()

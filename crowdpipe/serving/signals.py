@@ -26,12 +26,9 @@ class Interrupted(BaseException):
 @contextmanager
 def ending_signals_raise() -> Iterator[None]:
     """Raise `Interrupted` in the main thread at the first ending signal inside the `with`."""
-    # What was ignored when we began (as nohup does with SIGHUP) stays ignored.
-    before = {
-        number: handler
-        for number in ENDING
-        if (handler := signal.getsignal(number)) is not signal.SIG_IGN
-    }
+    before = {number: signal.getsignal(number) for number in ENDING}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]  # nohup: a closed terminal shall not end us
 
     def end(number: int, _frame: FrameType | None) -> None:
         for each in ENDING:

@@ -1,0 +1,58 @@
+"""`crowdpipe agent`: one edge agent on this machine, as `crowdpipe-agent` is on a phone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crowdpipe.cli.options import Home, example, home_of
+
+BROKER_VARIABLE = "CROWDPIPE_AGENT_BROKER"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("crowdpipe agent --name laptop --memory 256MiB"))(agent)
+
+
+def agent(
+    name: Annotated[str, typer.Option(metavar="NAME", help="What this device is called.")],
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="As `crowdpipe device add` printed it; else the one in the home."
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What partitions may take, as 256MiB.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where segments are kept.")
+    ] = None,
+    log: Annotated[str, typer.Option(metavar="LEVEL", help="debug|info|warning|error")] = "info",
+    home: Home = None,
+) -> None:
+    """Serve parts of models from this machine until Ctrl-C."""
+    from edge_agent.__main__ import main
+
+    # In the environment, not in the arguments: those every user of the machine can read.
+    os.environ[BROKER_VARIABLE] = broker or _own_url(home_of(home), name)
+    flags = ["--name", name, "--log", log]
+    flags += ["--memory", memory] if memory else []
+    flags += ["--cache", str(cache)] if cache else []
+    sys.exit(main(flags))
+
+
+def _own_url(home: Path, name: str) -> str:
+    from crowdpipe.serving.devices import add_device
+    from wire.errors import BrokerUnreachable
+
+    url = add_device(home, name)
+    if url is None:
+        raise BrokerUnreachable(
+            f"nothing is served from {home}: start `crowdpipe up` first, or give --broker URL"
+        )
+    return str(url)

@@ -1,0 +1,59 @@
+"""`crowdpipe device add|remove`: who may join."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from crowdpipe.cli.options import Home, Json, example, home_of
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 32 of a-z, 0-9 and '-'.")]
+
+
+def build() -> typer.Typer:
+    group = typer.Typer(
+        name="device", rich_markup_mode=None, no_args_is_help=True, help="Who may join: phones."
+    )
+    group.command("add", epilog=example("crowdpipe device add pixel-7"))(add)
+    group.command("remove", epilog=example("crowdpipe device remove pixel-7"))(remove)
+    return group
+
+
+def add(name: Name, home: Home = None, as_json: Json = False) -> None:
+    """Give a phone a name and a secret, and print the line to type on it.
+
+    Adding it again changes nothing and prints the line again.
+    """
+    from crowdpipe.cli.console import print_json, say
+    from crowdpipe.cli.phone import agent_line
+    from crowdpipe.serving.addresses import only_this_machine
+    from crowdpipe.serving.devices import add_device
+
+    url = add_device(home_of(home), name)
+    if as_json:
+        line = None if url is None else agent_line(url)
+        print_json({"device": name, "broker": str(url) if url else None, "line": line})
+        return
+    if url is None:
+        say(
+            f"{name} may join. Nothing is served yet: start `crowdpipe up --host ADDRESS`, then "
+            f"type `crowdpipe device add {name}` again to see the line for the phone."
+        )
+        return
+    say(f"{name} may join. Type this on it (it holds its secret):")
+    print(agent_line(url))
+    if only_this_machine(url.host):
+        say(
+            "The broker listens on this machine only. For phones, start it with "
+            "`crowdpipe up --host ADDRESS`, the address of this machine in their network."
+        )
+
+
+def remove(name: Name, home: Home = None) -> None:
+    """Take a phone's secret from it; a running broker lets it in no more."""
+    from crowdpipe.cli.console import say
+    from crowdpipe.serving.devices import remove_device
+
+    remove_device(home_of(home), name)
+    say(f"{name} may not join any more.")

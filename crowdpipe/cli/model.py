@@ -1,0 +1,162 @@
+"""`crowdpipe model add|list|show|remove`: what the store has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crowdpipe.cli.options import Home, Json, example, home_of
+
+if TYPE_CHECKING:
+    from wire.manifest import Manifest, TensorSpec
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
+
+
+def build() -> typer.Typer:
+    group = typer.Typer(
+        name="model", rich_markup_mode=None, no_args_is_help=True, help="What can be served."
+    )
+    group.command(
+        "add",
+        epilog=example(
+            "crowdpipe model add bert.onnx --name bert --max-shape batch=1,sequence=128"
+        ),
+    )(add)
+    group.command("list", epilog=example("crowdpipe model list"))(show_all)
+    group.command("show", epilog=example("crowdpipe model show bert"))(show)
+    group.command("remove", epilog=example("crowdpipe model remove bert"))(remove)
+    return group
+
+
+def add(
+    file: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="As its author made it.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="1 to 32 of a-z, 0-9 and '-'.")],
+    max_segment: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Most weights of one segment.  [default: 16MiB]"),
+    ] = None,
+    segments: Annotated[
+        int | None, typer.Option(metavar="N", help="Cut into exactly so many.")
+    ] = None,
+    max_shape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=N,…",
+            help="Bounds of dimensions that vary.  [default: batch 1, others 512]",
+        ),
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Cut a model into segments and store them. The file itself is not changed."""
+    from crowdpipe.cli.console import print_json, say
+    from crowdpipe.cli.progress import BytesProgress
+    from crowdpipe.cli.quantities import parse_nbytes, parse_shape, show_nbytes
+    from crowdpipe.serving.models import CutWishes, add_model
+    from crowdpipe.serving.stores import open_store
+
+    wishes = CutWishes(
+        parse_nbytes(max_segment) if max_segment else None, segments, parse_shape(max_shape)
+    )
+    with open_store(home_of(home)) as store, BytesProgress(f"adding {name}") as progress:
+        manifest = add_model(store, file, name, wishes, progress.so_far)
+    if as_json:
+        print_json(_summary(manifest))
+        return
+    say(
+        f"{name}: {len(manifest.segments)} segments, {show_nbytes(manifest.nbytes)}, "
+        f"now in {store.where}"
+    )
+    for note in manifest.notes:
+        say(f"note: {note}")
+
+
+def show_all(home: Home = None, as_json: Json = False) -> None:
+    """All models in the store."""
+    from crowdpipe.cli.console import out, print_json, say
+    from crowdpipe.cli.quantities import show_nbytes
+    from crowdpipe.cli.tables import plain_table
+    from crowdpipe.serving.stores import open_store
+
+    with open_store(home_of(home)) as store:
+        found = [store.get(name) for name in store.manifests.names()]
+    if as_json:
+        print_json([_summary(manifest) for manifest in found])
+        return
+    if not found:
+        say("There is no model yet: crowdpipe model add FILE.onnx --name NAME")
+        return
+    table = plain_table("model", ">size", ">segments", "inputs", "outputs", "digest")
+    for manifest in found:
+        table.add_row(
+            manifest.name,
+            show_nbytes(manifest.nbytes),
+            str(len(manifest.segments)),
+            ", ".join(map(_tensor, manifest.inputs)),
+            ", ".join(map(_tensor, manifest.outputs)),
+            manifest.digest[:12],
+        )
+    out().print(table)
+
+
+def show(name: Name, home: Home = None, as_json: Json = False) -> None:
+    """One model: inputs, outputs and every segment."""
+    from crowdpipe.cli.console import out, print_json
+    from crowdpipe.cli.quantities import show_nbytes
+    from crowdpipe.cli.tables import plain_table
+    from crowdpipe.serving.stores import open_store
+    from wire.memory import resident_need
+
+    with open_store(home_of(home)) as store:
+        manifest = store.get(name)
+    if as_json:
+        print_json(manifest)
+        return
+    console = out()
+    console.print(f"{name}  {show_nbytes(manifest.nbytes)}, digest {manifest.digest}")
+    console.print("inputs   " + ", ".join(map(_tensor, manifest.inputs)))
+    console.print("outputs  " + ", ".join(map(_tensor, manifest.outputs)))
+    bounds = ", ".join(f"{symbol} ≤ {bound}" for symbol, bound in manifest.symbols.items())
+    if bounds:
+        console.print(f"bounds   {bounds}")
+    console.print(f"loaded   {show_nbytes(resident_need(manifest.segments))} if all on one device")
+    for note in manifest.notes:
+        console.print(f"note     {note}")
+    table = plain_table(">segment", ">weights", ">activations", ">crosses cut before", "operators")
+    for segment in manifest.segments:
+        table.add_row(
+            str(segment.index),
+            show_nbytes(segment.weight_nbytes),
+            show_nbytes(segment.peak_activation_nbytes),
+            show_nbytes(manifest.cuts[segment.index].bound_nbytes),
+            ", ".join(segment.operators),
+        )
+    console.print(table)
+
+
+def remove(name: Name, home: Home = None) -> None:
+    """Forget a model and what only it uses. Its runs end with an error."""
+    from crowdpipe.cli.console import say
+    from crowdpipe.serving.stores import open_store
+    from model_store.manifests import unknown
+
+    with open_store(home_of(home)) as store:
+        if not store.manifests.remove(name):
+            raise unknown(name)
+    say(f"{name} is removed.")
+
+
+def _summary(manifest: Manifest) -> dict[str, Any]:
+    from wire.messages.model import summary_of
+    from wire.record import to_plain
+
+    plain: dict[str, Any] = to_plain(summary_of(manifest))
+    return plain
+
+
+def _tensor(spec: TensorSpec) -> str:
+    shape = ",".join(spec.dims) if spec.rank_known else "?"
+    return f"{spec.name}: {spec.kind.name.lower()}[{shape}]"

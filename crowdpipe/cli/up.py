@@ -1,0 +1,92 @@
+"""`crowdpipe up`: serve from this machine until asked to stop."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crowdpipe.cli.options import Home, Json, example, home_of
+
+if TYPE_CHECKING:
+    from crowdpipe.serving.system import System
+
+BROKER_PORT = 18830  # not 1883, where a Mosquitto that the system starts already listens
+STORE_PORT = 18831
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=example(
+            "crowdpipe up",
+            "crowdpipe up --host 192.168.1.10   # so that phones can reach it",
+        )
+    )(up)
+
+
+def up(
+    home: Home = None,
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Where to listen; phones need an address they reach."),
+    ] = "127.0.0.1",
+    broker_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+    ] = BROKER_PORT,
+    store_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+    ] = STORE_PORT,
+    broker: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Use this broker, as mqtt://host:port, and start none."),
+    ] = None,
+    log: Annotated[str, typer.Option(metavar="LEVEL", help="|".join(LOG_LEVELS))] = "warning",
+    as_json: Json = False,
+) -> None:
+    """Start broker, model store and orchestrator, and serve until Ctrl-C."""
+    if log not in LOG_LEVELS:
+        raise typer.BadParameter(f"--log is one of {', '.join(LOG_LEVELS)}")
+    logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname).1s %(message)s")
+    # What these log as errors is told again, in our words, by who uses them.
+    logging.getLogger("crowdpipe.connection.paho").setLevel(logging.CRITICAL)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    from crowdpipe.cli.console import say
+    from crowdpipe.serving.signals import Interrupted, ending_signals_raise
+    from crowdpipe.serving.system import System, SystemSettings
+
+    settings = SystemSettings(home_of(home), host, broker_port, store_port, broker)
+    try:
+        with ending_signals_raise(), System(settings) as system:
+            _tell(system, as_json)
+            system.run()
+    except Interrupted as asked:
+        say(f"Stopped ({asked}).")
+
+
+def _tell(system: System, as_json: bool) -> None:
+    from crowdpipe.cli.console import print_json
+    from crowdpipe.cli.phone import device_add_line
+    from crowdpipe.home import home_folder
+
+    home = system.settings.home
+    if as_json:
+        print_json(
+            {
+                "ready": True,
+                "home": str(home),
+                "broker": system.broker.url.shown,
+                "broker_kind": system.broker.name,
+                "store": system.store.base,
+            }
+        )
+        return
+    models = system.store.manifests.names()
+    print(f"broker        {system.broker.describe()}", flush=True)
+    print(f"model store   {system.store.base}, in {home / 'store'}")
+    print(f"orchestrator  {len(models)} models; its journal in {home / 'orchestrator'}")
+    print()
+    print("To add a phone, type here (it prints the line to type on the phone):")
+    print(f"  {device_add_line(home, home_folder())}")
+    print("Ctrl-C stops everything.", flush=True)

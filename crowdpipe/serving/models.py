@@ -1,0 +1,48 @@
+"""Putting a model into a store: content first, the manifest last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from crowdpipe.serving.stores import Store
+from wire.manifest import BlobRef, Manifest
+from wire.record import encode
+
+Progress = Callable[[int, int], None]
+"""Bytes of weights done, and in total."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutWishes:
+    """How a model is to be cut; None leaves it to the segmenter."""
+
+    max_segment_nbytes: int | None = None
+    segments: int | None = None
+    max_shape: dict[str, int] = field(default_factory=dict)
+
+
+def add_model(
+    store: Store, file: Path, name: str, wishes: CutWishes, progress: Progress | None = None
+) -> Manifest:
+    """Cut `file` and store it as `name`, replacing what had that name.
+
+    Raises `InvalidModel`, `InvalidName`, `UserError`, `StoreUnreachable` or `DiskFull`.
+    """
+    # onnx takes a while to import: only here, not for every command.
+    from orchestrator.segmentation.options import MAX_SEGMENT_NBYTES, SegmentOptions
+    from orchestrator.segmentation.segmenter import segment
+
+    options = SegmentOptions(
+        max_segment_nbytes=wishes.max_segment_nbytes or MAX_SEGMENT_NBYTES,
+        segments=wishes.segments,
+        max_shape=wishes.max_shape,
+    )
+
+    def keep(chunks: Iterable[bytes]) -> BlobRef:
+        return store.blobs.put(chunks)
+
+    manifest = segment(file, name, keep, options=options, progress=progress)
+    store.manifests.put(name, encode(manifest))
+    return manifest

@@ -1,0 +1,205 @@
+"""Everything that `crowdpipe up` runs: a broker (or somebody else's), the store, the orchestrator.
+
+Starts them in the order in which they need each other and stops them in the reverse one; a start
+that fails half-way stops what was started. Keeps the broker's users as the file of users has
+them, so that `crowdpipe device add` works while this runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, ClassVar
+from urllib.parse import quote
+
+from broker_config.broker import Broker
+from broker_config.choice import choose_broker
+from broker_config.credentials import Credentials
+from crowdpipe.home import remove_up, write_up
+from crowdpipe.serving.addresses import WILDCARDS, own_address, reached_from_outside
+from model_store.server import StoreServer
+from orchestrator.shell.orchestrator import Orchestrator
+from orchestrator.shell.settings import make_settings
+from wire.broker_url import BrokerUrl
+from wire.errors import OperatorError, PortTaken
+from wire.topics import ORCHESTRATOR, Role
+from wire.users import User
+
+CLIENT = "local"  # the user as whom commands on this machine connect
+WATCHER = "watcher"
+LOOPBACK = "127.0.0.1"
+READY_LIMIT_S = 20.0
+LOOK_EVERY_S = 0.3
+
+
+class HomeTaken(OperatorError):
+    """Something else serves from this home folder."""
+
+    kind: ClassVar[str] = "home_taken"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSettings:
+    """`host` is where broker and store listen; port 0 takes a free one. With `broker`, that one
+    is used and none is started."""
+
+    home: Path
+    host: str = LOOPBACK
+    broker_port: int = 0
+    store_port: int = 0
+    broker: str | None = None
+
+
+class System:
+    """Started on entering a `with`, stopped on leaving it."""
+
+    def __init__(self, settings: SystemSettings) -> None:
+        self.settings = settings
+        self._stack = ExitStack()
+        self._ending = threading.Event()
+        self._known: tuple[User, ...] = ()
+        self.credentials: Credentials
+        self.broker: Broker
+        self.store: StoreServer
+        self.orchestrator: Orchestrator
+
+    def start(self) -> None:
+        """Return once all of it serves. Raises `PortTaken`, `BrokerUnreachable`, `HomeTaken`."""
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+
+    def _start(self, stack: ExitStack) -> None:
+        settings = self.settings
+        self.credentials = Credentials(settings.home)
+        stack.enter_context(_locked(settings.home))
+        for name, role in _residents():
+            self.credentials.add(name, role)
+        self._known = self.credentials.users()
+        self.broker = choose_broker(
+            settings.broker, settings.home, self.credentials, settings.host, settings.broker_port
+        )
+        _told_which(self.broker.start, "--broker-port")
+        stack.callback(self.broker.stop)
+        self.store = StoreServer(
+            settings.home / "store", settings.host, settings.store_port, authorise=self._authorise
+        )
+        _told_which(self.store.start, "--store-port")
+        stack.callback(self.store.stop)
+        self._start_orchestrator(stack)
+        write_up(settings.home, self.url_for(CLIENT), self._told_base())
+        stack.callback(remove_up, settings.home)
+
+    def _start_orchestrator(self, stack: ExitStack) -> None:
+        me = self.credentials.add(ORCHESTRATOR, "orchestrator")
+        made = make_settings(
+            broker=str(self.url_for(ORCHESTRATOR)),
+            store=self.store.base.replace("http://", f"http://{me.name}:{quote(me.secret)}@"),
+            home=self.settings.home / "orchestrator",
+            store_base=self._base_for_devices(),
+        )
+        self.orchestrator = Orchestrator(made)
+        self.orchestrator.start()
+        stack.callback(self.orchestrator.stop)
+        self.orchestrator.wait_ready(READY_LIMIT_S)
+
+    def _base_for_devices(self) -> str:
+        """Without a host where broker and store share it: each device then uses the address by
+        which it reached the broker."""
+        if self.settings.broker is None:
+            return f"http://:{self.store.port}"
+        return f"http://{reached_from_outside(self.settings.host)}:{self.store.port}"
+
+    def _told_base(self) -> str:
+        if self.settings.host in WILDCARDS:
+            return f"http://{own_address()}:{self.store.port}"
+        return self.store.base
+
+    def url_for(self, user: str) -> BrokerUrl:
+        """How `user` connects. A broker that listens everywhere is named by the address that
+        phones reach too. A broker of somebody else's whose address names no login is one that
+        knows our users, or lets everybody in: each says its own name."""
+        url = self.broker.url_for(user)
+        if self.settings.broker is None and self.settings.host in WILDCARDS:
+            url = replace(url, host=own_address())
+        known = self.credentials.get(user)
+        if url.user is None and known is not None:
+            return url.login(known.name, known.secret)
+        return url
+
+    def _authorise(self, user: str, secret: str) -> Role | None:
+        """Who may read the store: our users, and whoever knows the login that we were given for
+        somebody else's broker, since all our devices then have that one."""
+        role = self.credentials.verify(user, secret)
+        given = self.broker.url
+        if role is None and given.user is not None and (given.user, given.secret) == (user, secret):
+            return "device"
+        return role
+
+    def run(self) -> None:
+        """Serve until `end`; raises why if a part of it ends by itself."""
+        while not self._ending.wait(LOOK_EVERY_S):
+            self._follow_users()
+            if not self.orchestrator.running:
+                raise self.orchestrator.failure or OperatorError("the orchestrator has ended")
+
+    def _follow_users(self) -> None:
+        users = self.credentials.users()
+        if users == self._known:
+            return
+        gone = {user.name for user in self._known if user.role == "device"}
+        gone -= {user.name for user in users}
+        self._known = users
+        self.broker.reload()
+        for device in sorted(gone):
+            self.orchestrator.forget(device)
+
+    def end(self) -> None:
+        """Have `run` return soon."""
+        self._ending.set()
+
+    def stop(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> System:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _residents() -> tuple[tuple[str, Role], ...]:
+    """The users that every home has."""
+    return ((ORCHESTRATOR, "orchestrator"), (CLIENT, "client"), (WATCHER, "watcher"))
+
+
+def _told_which(start: Callable[[], None], option: str) -> None:
+    """Start, and say which option chooses the port if it is taken."""
+    try:
+        start()
+    except PortTaken as error:
+        raise PortTaken(f"{error} with {option}") from None
+
+
+def _locked(home: Path) -> IO[bytes]:
+    """The home's lock, held while the file is open."""
+    lock = (home / "up.lock").open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise HomeTaken(
+            f"crowdpipe up runs already with the home {home}; stop it, or give another --home"
+        ) from None
+    return lock
