@@ -17,6 +17,7 @@ from orchestrator.machine.recovery import resend_all
 from orchestrator.machine.state import State
 
 HAS_ALL = ("cached", "loading", "resident", "evicting")
+MUST_EVICT_TIER = 4
 NEVER = float("inf")
 SOON_S = 1e-6  # floating point: what is due in less is due
 
@@ -160,6 +161,33 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
     for item in list(plan.flying.values()):
         resend_all(state, plan, item)
     return True
+
+
+def spread_out(state: State, plan: Plan) -> None:
+    """Move ranges off a device that serves several of them to one that serves none: it keeps one
+    resident, and would load one after the other for every item. A device that would have to evict
+    another model's partition for it is left alone."""
+    for placement in _crowded(plan):
+        others = candidates(state, plan, placement, set(plan.devices()))
+        ranked = rank(others, plan.want.policy, state.options.cached_share)
+        if ranked and ranked[0].tier < MUST_EVICT_TIER:
+            take(state, placement, f"{ranked[0].device} can keep it resident")
+            if plan.flying:
+                assign(state, plan, placement, "a device of its own came")
+            else:
+                choose(state, plan)
+
+
+def _crowded(plan: Plan) -> list[Placement]:
+    """Assigned placements beyond the first on each device."""
+    seen: set[str] = set()
+    crowded = []
+    for placement in plan.placements:
+        if placement.device in seen:
+            crowded.append(placement)
+        elif placement.device is not None:
+            seen.add(placement.device)
+    return crowded
 
 
 def _give(state: State, placement: Placement, device: str, why: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator.machine.assigning import NEVER, choose, offers, take
+from orchestrator.machine.assigning import NEVER, choose, offers, spread_out, take
 from orchestrator.machine.outcomes import drop_standins, fail_plan
 from orchestrator.machine.partitioning import Offer, Range, bottleneck_s, partition
 from orchestrator.machine.plans import Plan, PlanKey, Want, placement_of
@@ -105,6 +105,8 @@ def _compare(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> f
     elif not plan.judged:
         plan.judged = True
         plan.retiring = _worth_replacing(state, plan, fleet)
+        if not plan.retiring:
+            spread_out(state, plan)
     return NEVER
 
 

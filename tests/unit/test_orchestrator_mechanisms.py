@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.machine import instructions as ins
 from orchestrator.machine.options import OrchestratorOptions
-from tests.support.fake_fleet import CLIENT, World
+from tests.support.fake_fleet import CLIENT, FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
 from wire.messages.assignment import Assignment
@@ -333,3 +333,24 @@ def test_a_plan_whose_devices_another_one_took_meanwhile_takes_them_back() -> No
     assert {(run, item): ["result"] for run in ("r1", "r2", "r3") for item in range(3)} == (
         world.outcomes
     )
+
+
+def test_a_device_that_comes_later_takes_a_range_off_one_that_serves_two() -> None:
+    world = World(tiny_manifest(weights=[10 * MB] * 2)).begin("a", compute_s=0.2)
+    world.submit(items=60, options=RunOptions(partitions=2))
+    world.run_for(3.0)
+    assert {device for _, device, each in world.assignments if each.partitions} == {"a"}
+    world.agents["b"] = FakeAgent(world, "b", compute_s=0.2)
+    world.agents["b"].start()
+    world.complete(items=60, limit_s=240.0)
+    assert world.outcomes == {("r1", item): ["result"] for item in range(60)}
+    last = {device: each for _, device, each in world.assignments}
+    assert [len(last[device].partitions) for device in ("a", "b")] == [1, 1]
+
+
+def test_a_lone_device_keeps_all_ranges() -> None:
+    world = World(tiny_manifest(weights=[10 * MB] * 2)).begin("a")
+    world.submit(items=5, options=RunOptions(partitions=2))
+    world.complete(items=5)
+    last = {device: each for _, device, each in world.assignments}
+    assert len(last["a"].partitions) == 2
