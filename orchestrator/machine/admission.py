@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from orchestrator.machine.assigning import assign
 from orchestrator.machine.items import Item
-from orchestrator.machine.outcomes import drop_standins, fail, release_outputs
+from orchestrator.machine.outcomes import drop_standins, fail
 from orchestrator.machine.planning import compatible
 from orchestrator.machine.plans import Plan
 from orchestrator.machine.recovery import resend_all, watch
 from orchestrator.machine.runs import Run
 from orchestrator.machine.state import State
+from wire.messages.commands import Release
 
 LEAST_WINDOW = 4
 
@@ -142,7 +143,9 @@ def _send_home(state: State, plan: Plan, item: Item) -> None:
     run.wave.pop(item.index, None)
     run.admitted -= 1
     drop_standins(state, plan, item)
-    release_outputs(state, item)
+    for cut, held in item.outputs.items():
+        for name in held:
+            state.outbox.post(name, Release(item.run, cut, (item.index,)))
     item.go_home(state.now)
     run.enqueue(item)
     state.counts["sent_home"] += 1

@@ -86,10 +86,6 @@ def _let_go(state: State, item: Item, outcome: Outcome) -> None:
             if state.devices.reachable(device):
                 state.outbox.cancel_item(device, item.run, item.index, state.now)
         return
-    release_outputs(state, item)
-
-
-def release_outputs(state: State, item: Item) -> None:
     for cut, held in item.outputs.items():
         for device in held:
             state.outbox.release(device, item.run, cut, item.index, state.now)
