@@ -65,6 +65,7 @@ ANSWER_LIMIT_S = 20.0  # for an orchestrator that should be there to answer at a
 ABSENT_S = 5.0  # for one that is offline, or was never seen: it may be starting
 ACK_S = 0.05  # acknowledgements of so long travel together, …
 ACK_COUNT = 16  # … unless so many wait
+OVER_LIMIT = 32  # runs that ended lately, of which our last words may have been lost
 NEVER = float("inf")
 
 
@@ -80,6 +81,7 @@ class _Question:
 class ClientMachine:
     def __init__(self) -> None:
         self.runs: dict[str, ClientRun] = {}
+        self._over: dict[str, None] = {}
         self._questions: dict[str, _Question] = {}
         self._out: list[Instruction] = []
         self._now = 0.0
@@ -136,7 +138,7 @@ class ClientMachine:
                 self._say(Submit(run.name, asked.model, asked.options, asked.count))
                 run.repeat_at = self._now + SUBMIT_AGAIN_S
             return
-        if run.pending and self._now >= run.repeat_at:
+        if run.unsure or (run.pending and self._now >= run.repeat_at):
             self._resume(run)
         self._send(run)
         self._finish(run)
@@ -165,7 +167,7 @@ class ClientMachine:
     def _resume(self, run: ClientRun) -> None:
         """Ask what is stored, and for every outcome that was not acknowledged."""
         self._acknowledge(run)
-        run.resuming, run.finished = True, False
+        run.unsure, run.resuming, run.finished = False, True, False
         run.repeat_s = min(ASK_AGAIN_MOST_S, max(ASK_AGAIN_S, 2 * run.repeat_s))
         run.repeat_at = self._now + run.repeat_s
         self._say(Resume(run.name))
@@ -193,6 +195,10 @@ class ClientMachine:
         self._finish_late(run)
         self._out.append(EndRun(run.name, kind, reason))
         del self.runs[run.name]
+        if len(run.settled):
+            self._over[run.name] = None
+        while len(self._over) > OVER_LIMIT:
+            del self._over[next(iter(self._over))]
 
     def _finish_late(self, run: ClientRun) -> None:
         """Every outcome is here, but the orchestrator may not know yet that this was all."""
@@ -224,6 +230,8 @@ class ClientMachine:
         told = f"{missing} of {run.offered} results are missing"
         if run.unstored:
             told = f"{run.unstored} inputs are not stored by the orchestrator, and {told}"
+        elif not missing:
+            told = "the orchestrator takes no further input: its room for inputs is full"
         if self._online is False:
             told += "; the orchestrator is offline: start it again with `crowdpipe up`"
         return TimedOut.kind, f"waited {waited} for run {run.name} of '{run.asked.model}': {told}"
@@ -266,10 +274,17 @@ class ClientMachine:
 
     def _connection_up(self, _: Connected) -> None:
         self._connected, self._connected_at = True, self._now
-        for run in self.runs.values():
-            run.repeat_at = self._now
+        self._doubt()
         for question in self._questions.values():
             question.repeat_at = self._now
+
+    def _doubt(self) -> None:
+        """What was said lately may be lost, acknowledgements included: ask what is there. What
+        is still kept for us comes again, and is acknowledged again."""
+        for run in self.runs.values():
+            run.unsure, run.repeat_at = True, self._now
+        for name in self._over:
+            self._say(Resume(name))
 
     def _connection_lost(self, event: Disconnected) -> None:
         self._connected, self._why_not = False, event.reason
@@ -280,8 +295,8 @@ class ClientMachine:
         if not reborn:
             return
         self._life = event.connection
-        for run in self.runs.values():  # what it had not stored died with it
-            run.repeat_at = self._now
+        if self._connected:
+            self._doubt()
 
     def _run_asked(self, event: RunAsked) -> None:
         run = ClientRun(event, self._now, self._now, count=event.count)

@@ -20,7 +20,8 @@ _NEXT: dict[RunState, tuple[RunState, ...]] = {
 @dataclass(slots=True)
 class ClientRun:
     """`waiting` inputs were offered and not sent, `flying` ones sent and not known as stored.
-    `repeat_at`: when to ask again what there is; `acks`: outcomes to acknowledge."""
+    `unsure`: what was said may be lost; `repeat_at`: when to ask again what there is, if something
+    is awaited; `acks`: outcomes to acknowledge."""
 
     asked: RunAsked
     begun_at: float
@@ -40,7 +41,9 @@ class ClientRun:
     ack_at: float = float("inf")
     repeat_at: float = 0.0
     repeat_s: float = 0.0
+    unsure: bool = False
     resuming: bool = False
+    doubtful: bool = False
     finished: bool = False
 
     @property
@@ -61,9 +64,16 @@ class ClientRun:
         return len(self.waiting) + len(self.flying)
 
     @property
+    def starved(self) -> bool:
+        """More inputs may come, and the orchestrator takes none: its room for them is full."""
+        more = self.count is None or self.offered < self.count
+        return self.state == "accepted" and more and self.credit == 0
+
+    @property
     def pending(self) -> bool:
         """Somebody else has to do something: the orchestrator, or the devices."""
-        return self.state == "submitting" or self.offered > len(self.settled)
+        waits = self.state == "submitting" or self.offered > len(self.settled)
+        return waits or self.starved
 
     @property
     def complete(self) -> bool:
