@@ -31,7 +31,13 @@ def read_items(
 
     Raises `UserError` if the file cannot be read, `InvalidInput` if its keys fit no layout.
     """
-    arrays = read_arrays(path)
+    return split_items(path, read_arrays(path), input_names, batch)
+
+
+def split_items(
+    path: Path, arrays: Arrays, input_names: Sequence[str], batch: bool = False
+) -> tuple[Layout, list[Arrays]]:
+    """As `read_items`, for arrays that were read from `path` already."""
     if batch:
         return "batch", _split(path, arrays)
     if set(arrays) <= set(input_names) or not any(map(_NUMBERED.fullmatch, arrays)):

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.home import home_folder
+from crowdpipe.home import broker_url, home_folder
+from wire.broker_url import BrokerUrl
 
 Home = Annotated[
     Path | None,
@@ -50,3 +51,8 @@ def example(*lines: str) -> str:
 def home_of(given: Path | None) -> Path:
     """The home folder: as given, else where the environment or the default says."""
     return (given or home_folder()).expanduser()
+
+
+def broker_of(given: str | None, home: Path | None) -> BrokerUrl:
+    """The broker to use: as named (option or environment), else the one served from the home."""
+    return broker_url(given, home_of(home))

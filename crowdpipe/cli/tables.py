@@ -13,3 +13,8 @@ def plain_table(*headings: str) -> Table:
         right = heading.startswith(">")
         table.add_column(heading.lstrip(">"), justify="right" if right else "left", overflow="fold")
     return table
+
+
+def show_range(first: int, last: int) -> str:
+    """`3` or `3–5`: segments, the last included."""
+    return str(first) if first == last else f"{first}–{last}"

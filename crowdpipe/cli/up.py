@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,9 +79,11 @@ def _tell(system: System, as_json: bool) -> None:
                 "home": str(home),
                 "broker": system.broker.url.shown,
                 "broker_kind": system.broker.name,
+                "broker_told": system.broker.describe(),
                 "store": system.store.base,
             }
         )
+        sys.stdout.flush()
         return
     models = system.store.manifests.names()
     print(f"broker        {system.broker.describe()}", flush=True)

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 
+from crowdpipe.cli.tables import show_range
 from crowdpipe.demo.observation import Observation
-from crowdpipe.demo.tables import show_range
 from crowdpipe.demo.watcher import Watcher
 from wire.messages.residency import Residency
 

@@ -8,13 +8,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from crowdpipe.cli.quantities import show_nbytes, show_seconds
+from crowdpipe.cli.tables import show_range
 from crowdpipe.demo.figures import DemoFigures, DeviceFigures, PhaseFigures
 
 ANSWERS_SHOWN = 6
-
-
-def show_range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}–{last}"
 
 
 def _table(title: str) -> Table:

@@ -7,8 +7,9 @@ package has not. With a model of one's own the items are made up, from a fixed s
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,19 @@ _WHOLE = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`sentences` is empty where the items are made up; `max_shape` bounds the model's symbols."""
+    """`items` is empty until the manifest is known where they are made up; `sentences` is empty
+    then too. `max_shape` bounds the model's symbols."""
 
     name: str
     model: Path
-    items: tuple[Arrays, ...]
-    max_shape: dict[str, int]
+    count: int
+    items: tuple[Arrays, ...] = ()
+    max_shape: dict[str, int] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
+
+    def ready(self, manifest: Manifest) -> Work:
+        """The same with items, made up if need be."""
+        return self if self.items else replace(self, items=generated_items(manifest, self.count))
 
     def answers(self, ours: Sequence[Arrays | None], whole: Sequence[Arrays]) -> tuple[Answer, ...]:
         """For each sentence the nearest of the others, by our results; none if one is missing."""
@@ -87,7 +94,8 @@ def sentence_work(count: int, cache: Path) -> Work:
     sources = (download.__file__, minilm.__file__)
     model = _built(cache, minilm.build_minilm, [Path(source or "") for source in sources])
     items = tuple(sentences.tokenise(chosen, cache))
-    return Work(MODEL_NAME, model, items, {"batch": 1, "sequence": LONGEST_SENTENCE}, tuple(chosen))
+    bounds = {"batch": 1, "sequence": LONGEST_SENTENCE}
+    return Work(MODEL_NAME, model, count, items, bounds, tuple(chosen))
 
 
 def _built(cache: Path, build: Callable[[Path, Path], Path], sources: Sequence[Path]) -> Path:
@@ -122,3 +130,9 @@ def _made_up(
         f"cannot make up values for input {spec.name!r} of type {spec.kind.name}; "
         "use crowdpipe run with values of your own"
     )
+
+
+def own_work(model: Path, count: int, max_shape: dict[str, int]) -> Work:
+    """A model of one's own, named after its file."""
+    name = re.sub(r"[^a-z0-9-]+", "-", model.stem.lower()).strip("-")[:32] or "model"
+    return Work(name, model, count, max_shape=max_shape)

@@ -5,11 +5,13 @@ Ready once it says so on its output, in JSON. It ends with this process, however
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from broker_config.child import Child
 from wire.errors import OperatorError, TimedOut
@@ -27,6 +29,7 @@ class ServedSystem:
     def __init__(self, home: Path, *, broker: str | None = None, log: Path | None = None) -> None:
         self._log = log or home / "up.log"
         program = [sys.executable, "-m", "crowdpipe", "up", "--json", "--home", str(home)]
+        program += ["--broker-port", "0", "--store-port", "0"]
         program += ["--broker", broker] if broker else []
         self._child = Child(program, self._log, dict(os.environ))
 
@@ -34,15 +37,26 @@ class ServedSystem:
     def pid(self) -> int:
         return self._child.pid
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What it said when it was ready."""
+        output = self._child.output(TOLD_NBYTES)
+        found: dict[str, Any] = json.loads(output[output.index("{") : output.rindex("}") + 1])
+        return found
+
     def start(self) -> None:
         """Return once everything runs; `OperatorError` has the program's last words if not."""
         self._child.start()
         deadline = time.monotonic() + START_LIMIT_S
-        while READY not in self._child.output(TOLD_NBYTES):
+        while not self._is_ready():
             self.check()
             if time.monotonic() > deadline:
                 raise TimedOut(f"crowdpipe up was not ready within {START_LIMIT_S:g} s")
             self._child.wait(POLL_S)
+
+    def _is_ready(self) -> bool:
+        output = self._child.output(TOLD_NBYTES)
+        return READY in output and output.rstrip().endswith("}")
 
     def check(self) -> None:
         """`OperatorError` if it has ended."""

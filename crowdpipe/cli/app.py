@@ -1,0 +1,48 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  2  what was asked for cannot be done as asked (the message says what to change)
+  3  something that is set up here is missing or broken (broker, store, devices)
+  4  another program broke the protocol
+  130  interrupted
+\b
+Example:
+  crowdpipe demo
+"""
+
+
+def build() -> typer.Typer:
+    app = typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        no_args_is_help=True,
+        epilog=EXIT_CODES,
+    )
+    app.callback()(root)
+    for module in (up, agent, plan, run, devices, demo):
+        module.register(app)
+    for group in (model, device):
+        app.add_typer(group.build())
+    return app
+
+
+def root(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where in the program an error arose.")
+    ] = False,
+) -> None:
+    """Run one ONNX model, unmodified, across a crowd of phones."""
+    if debug:
+        os.environ["CROWDPIPE_DEBUG"] = "1"

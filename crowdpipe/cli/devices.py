@@ -1,0 +1,116 @@
+"""`crowdpipe devices`: what every device is and does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crowdpipe.cli.options import Broker, Home, Json, broker_of, example
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from crowdpipe.client.fleet import Device
+    from wire.messages.residency import Residency
+    from wire.messages.telemetry import Telemetry
+
+EVERY_S = 2.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("crowdpipe devices", "crowdpipe devices --watch"))(devices)
+
+
+def devices(
+    watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
+    broker: Broker = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """What every device said of itself last: state, battery, memory, what it serves."""
+    from crowdpipe.cli.console import out, print_json, say
+    from crowdpipe.client.fleet import devices as ask
+
+    url = broker_of(broker, home)
+    if watch and as_json:
+        raise typer.BadParameter("--watch is for the eye; leave it or --json out")
+    if watch:
+        _watch(lambda: devices_table(ask(url)))
+        return
+    found = ask(url)
+    if as_json:
+        print_json(found)
+    elif found:
+        out().print(devices_table(found))
+    else:
+        say("No device has been here yet: crowdpipe device add NAME")
+
+
+def _watch(look: Callable[[], Table]) -> None:
+    from rich.live import Live
+
+    from crowdpipe.cli.console import out
+    from crowdpipe.serving.signals import Interrupted, ending_signals_raise
+
+    try:
+        with ending_signals_raise(), Live(look(), console=out(), auto_refresh=False) as live:
+            while True:
+                time.sleep(EVERY_S)
+                live.update(look(), refresh=True)
+    except Interrupted:
+        return
+
+
+def devices_table(found: list[Device]) -> Table:
+    from crowdpipe.cli.tables import plain_table
+
+    table = plain_table(
+        "device", "state", ">battery", ">temperature", ">RSS", ">budget", ">queue", ">cached",
+        "serves",
+    )  # fmt: skip
+    for device in found:
+        table.add_row(*_row(device))
+    return table
+
+
+def _row(device: Device) -> tuple[str, ...]:
+    from crowdpipe.cli.quantities import show_nbytes
+
+    state, told, residency = device.state, device.telemetry, device.residency
+    budget = state.capabilities.memory_budget_nbytes if state and state.capabilities else None
+    return (
+        device.name,
+        state.status if state else "–",
+        _battery(told),
+        f"{told.temperature_c:.0f} °C" if told and told.temperature_c is not None else "–",
+        show_nbytes(told.rss_nbytes if told else None),
+        show_nbytes(budget),
+        str(told.queue_depth) if told else "–",
+        show_nbytes(residency.cached_nbytes if residency else None),
+        _serves(residency) if residency else "–",
+    )
+
+
+def _battery(told: Telemetry | None) -> str:
+    if told is None or told.battery_percent is None:
+        return "–"
+    return f"{told.battery_percent:.0f} %{' charging' if told.battery_charging else ''}"
+
+
+def _serves(residency: Residency) -> str:
+    """Every partition with its status; of a failed one also why."""
+    from crowdpipe.cli.tables import show_range
+
+    told = []
+    for entry in residency.partitions:
+        where = show_range(entry.partition.first, entry.partition.last)
+        text = f"{entry.model_name} {where} {entry.status}"
+        if entry.status == "fetching":
+            text += f" {entry.fetched_nbytes * 100 // max(1, entry.total_nbytes)} %"
+        if entry.failure is not None:
+            text += f": {entry.failure.reason}"
+        told.append(text)
+    return ", ".join(told) or "nothing"

@@ -1,0 +1,54 @@
+"""`crowdpipe plan`: who would serve what, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from crowdpipe.cli.options import Broker, Exact, Home, Json, broker_of, example
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("crowdpipe plan bert", "crowdpipe plan bert --partitions 3"))(plan)
+
+
+def plan(
+    model: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", help="Ask for so many.  [default: the planner's]")
+    ] = None,
+    exact: Exact = False,
+    broker: Broker = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Say which device would serve which segments, and why. Changes nothing."""
+    from crowdpipe.cli.console import out, print_json
+    from crowdpipe.cli.quantities import show_nbytes, show_seconds
+    from crowdpipe.cli.tables import plain_table, show_range
+    from crowdpipe.client.fleet import plan as ask
+
+    planned = ask(model, broker_of(broker, home), exact=exact, partitions=partitions)
+    if as_json:
+        print_json(planned)
+        return
+    table = plain_table(
+        ">segments", "device", ">tier", ">memory", ">of", ">to fetch", ">input", ">compute", "why"
+    )
+    for row in planned.partitions:
+        table.add_row(
+            show_range(row.first, row.last),
+            row.device,
+            str(row.tier),
+            show_nbytes(row.need_nbytes),
+            show_nbytes(row.budget_nbytes),
+            show_nbytes(row.missing_nbytes),
+            show_nbytes(row.boundary_nbytes),
+            show_seconds(row.compute_s),
+            f"{row.reason} (segment by segment)" if row.streamed else row.reason,
+        )
+    console = out()
+    console.print(table)
+    for device, why in sorted(planned.left_out.items()):
+        console.print(f"not used: {device}, {why}")

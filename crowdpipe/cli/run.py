@@ -1,0 +1,88 @@
+"""`crowdpipe run`: inputs from a file through a served model, results into a file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crowdpipe.cli.options import Broker, Exact, Home, Json, Timeout, broker_of, example
+
+if TYPE_CHECKING:
+    from crowdpipe.client.session import Session
+    from crowdpipe.items_file import Arrays
+
+LAYOUTS = """\b
+The input file (numpy.savez) has one of three layouts:
+  an array per model input            the file is one item
+  0/input_ids, 1/input_ids, …         items by number; their shapes may differ
+  an array per input, with --batch    the first axis counts the items
+Results have the layout of the inputs, with the names of the model's outputs. Nothing is
+written if an item fails: the error says which.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog=LAYOUTS + example("crowdpipe run bert --input questions.npz --output answers.npz")
+    )(run)
+
+
+def run(
+    model: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
+    inputs: Annotated[Path, typer.Option("--input", metavar="FILE.npz", help="Read items here.")],
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE.npz", help="Write results here.")
+    ],
+    batch: Annotated[
+        bool, typer.Option("--batch", help="The first axis of every array counts the items.")
+    ] = False,
+    exact: Exact = False,
+    barrier: Annotated[
+        bool,
+        typer.Option(
+            "--barrier", help="Each partition waits for all outputs of the one before (to compare)."
+        ),
+    ] = False,
+    timeout: Timeout = 300.0,
+    broker: Broker = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Run a model over the items of a file."""
+    from crowdpipe.cli.console import print_json, say
+    from crowdpipe.cli.quantities import show_seconds
+    from crowdpipe.client.session import Session
+    from crowdpipe.items_file import read_arrays, split_items, write_items
+
+    arrays = read_arrays(inputs)
+    with Session(model, broker_of(broker, home), exact=exact, timeout_s=timeout) as session:
+        names = [spec.name for spec in session.get_inputs()]
+        layout, items = split_items(inputs, arrays, names, batch)
+        begun = time.perf_counter()
+        results = _results(session, items, barrier)
+        elapsed_s = time.perf_counter() - begun
+    if not write_items(output, layout, results):
+        say("The results differ in shape, so they are numbered: 0/NAME, 1/NAME, …")
+    if as_json:
+        print_json({"items": len(items), "elapsed_s": elapsed_s, "output": str(output)})
+    else:
+        say(f"{len(items)} items in {show_seconds(elapsed_s)}; results in {output}")
+
+
+def _results(session: Session, items: list[Arrays], barrier: bool) -> list[Arrays]:
+    from crowdpipe.cli.progress import ItemsProgress
+    from wire.errors import CrowdpipeError
+
+    names = [spec.name for spec in session.get_outputs()]
+    results: list[Arrays] = [{} for _ in items]
+    with ItemsProgress("running", len(items)) as bar:
+        outcomes = session.run_many(items, ordered=False, barrier=barrier, return_errors=True)
+        for done, (item, outcome) in enumerate(outcomes, 1):
+            if isinstance(outcome, CrowdpipeError):
+                raise type(outcome)(f"item {item}: {outcome}" if len(items) > 1 else str(outcome))
+            results[item] = dict(zip(names, outcome, strict=True))
+            bar.so_far(done)
+    return results

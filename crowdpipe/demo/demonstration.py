@@ -1,0 +1,339 @@
+"""The demonstration: starts everything, runs the same items three times, measures, compares.
+
+Everything is started as a person would start it: `crowdpipe up` and one agent process a device,
+each with an identity, a cache and a memory budget of its own. What is shown of devices was read
+off the broker by a watcher. All of it is ended again, whatever happens.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from broker_config.credentials import Credentials
+from crowdpipe.cli.progress import BytesProgress
+from crowdpipe.cli.quantities import show_nbytes, show_seconds
+from crowdpipe.client.session import Session
+from crowdpipe.demo.batch import Batch, run_batch
+from crowdpipe.demo.comparison import Comparison, compare
+from crowdpipe.demo.figures import DemoFigures, ModelFigures, PhaseFigures, device_figures
+from crowdpipe.demo.live import LiveBatch
+from crowdpipe.demo.observation import Observation
+from crowdpipe.demo.reference import Reference, measure_reference
+from crowdpipe.demo.timeline import Phase, timeline_page
+from crowdpipe.demo.watcher import Watcher
+from crowdpipe.demo.work import Work, own_work, sentence_work
+from crowdpipe.home import read_up
+from crowdpipe.items_file import Arrays, read_items, write_items
+from crowdpipe.serving.agents import AgentSpec, LocalAgents
+from crowdpipe.serving.models import CutWishes, add_model
+from crowdpipe.serving.served import ServedSystem
+from crowdpipe.serving.stores import open_store
+from crowdpipe.serving.system import WATCHER
+from wire.broker_url import BrokerUrl
+from wire.errors import OperatorError, TimedOut, UserError
+from wire.manifest import Manifest
+from wire.memory import resident_need, segment_need
+
+MOST_DEVICES = 16
+ONLINE_LIMIT_S = 30.0
+KNOWN_LIMIT_S = 15.0
+RUN_LIMIT_S = 120.0  # without any progress
+LAST_READINGS_S = 12.0  # agents tell their memory every ten seconds
+SLICE_S = 0.5
+# The word table of MiniLM alone needs 46 MiB. No device could hold the whole, which needs 100.
+LARGE_NBYTES, SMALL_NBYTES = 64 << 20, 24 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`model` None: MiniLM-L6 and sentences. `timeline` is where the picture goes."""
+
+    timeline: Path
+    cache: Path
+    devices: int = 5
+    items: int = 60
+    exact: bool = False
+    model: Path | None = None
+    broker: str | None = None
+    max_shape: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.devices <= MOST_DEVICES:
+            raise UserError(f"--devices is a number from 1 to {MOST_DEVICES}, not {self.devices}")
+        if self.items < 1:
+            raise UserError(f"--items is at least 1, not {self.items}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """One phase, measured and compared."""
+
+    batch: Batch
+    figures: PhaseFigures
+
+
+class Demonstration:
+    """`run` does all of it once."""
+
+    def __init__(self, options: DemoOptions, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._names = tuple(f"phone-{number}" for number in range(1, options.devices + 1))
+
+    def run(self) -> DemoFigures:
+        """The figures; whether they are good is theirs to say (`DemoFigures.failures`)."""
+        begun = time.monotonic()
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crowdpipe-demo-")))
+            broker = self._serve(stack, home)
+            work, manifest = self._model(home)
+            reference, whole = self._whole_model(home, work)
+            watcher = stack.enter_context(Watcher(_login(home, broker, WATCHER)))
+            self._start_agents(stack, home, broker, manifest, watcher)
+            phases = self._phases(broker, work, whole, watcher)
+            self._await_last_readings(watcher, phases[-1].batch.end_s)
+            page = self._timeline(work, phases, watcher)
+        self._options.timeline.parent.mkdir(parents=True, exist_ok=True)
+        self._options.timeline.write_text(page, encoding="utf-8")
+        return self._figures(work, manifest, reference, whole, phases, watcher, begun)
+
+    def _say(self, text: str) -> None:
+        self._console.print(text)
+
+    # --- setting up ---------------------------------------------------------------------------
+
+    def _serve(self, stack: ExitStack, home: Path) -> BrokerUrl:
+        """Broker, store and orchestrator; devices are made known first, since an embedded broker
+        learns of users only when it starts."""
+        credentials = Credentials(home)
+        for name in self._names:
+            credentials.add(name, "device")
+        system = stack.enter_context(ServedSystem(home, broker=self._options.broker))
+        record = read_up(home)
+        if record is None:
+            raise OperatorError("crowdpipe up ended as soon as it had begun")
+        self._broker_told = system.told["broker_told"]
+        self._say(f"broker        {self._broker_told}")
+        self._say(f"model store   {record.store}")
+        return record.url
+
+    def _model(self, home: Path) -> tuple[Work, Manifest]:
+        options = self._options
+        if options.model is not None:
+            work = own_work(options.model, options.items, options.max_shape)
+        else:
+            with self._console.status("getting the model (once; 91 MB)"):
+                work = sentence_work(options.items, options.cache)
+        wishes = CutWishes(max_shape=work.max_shape)
+        with open_store(home) as store, BytesProgress("cutting the model") as progress:
+            manifest = add_model(store, work.model, work.name, wishes, progress.so_far)
+        need = resident_need(manifest.segments)
+        self._say(
+            f"model         {work.name}: {show_nbytes(manifest.nbytes)} in "
+            f"{len(manifest.segments)} segments; {show_nbytes(need)} once loaded"
+        )
+        return work.ready(manifest), manifest
+
+    def _whole_model(self, home: Path, work: Work) -> tuple[Reference, list[Arrays]]:
+        """What one process makes of the items, while nothing else runs."""
+        items, results = home / "items.npz", home / "whole.npz"
+        write_items(items, "numbered", work.items)
+        with self._console.status("running the whole model in one process, to compare"):
+            reference = measure_reference(work.model, items, results, self._options.exact)
+        _, whole = read_items(results, ())
+        return reference, whole
+
+    def _start_agents(
+        self,
+        stack: ExitStack,
+        home: Path,
+        broker: BrokerUrl,
+        manifest: Manifest,
+        watcher: Watcher,
+    ) -> None:
+        budgets = self._budgets(manifest)
+        specs = [
+            AgentSpec(name, _login(home, broker, name), budget)
+            for name, budget in zip(self._names, budgets, strict=True)
+        ]
+        agents = stack.enter_context(LocalAgents(specs, home / "agents"))
+        with self._console.status("starting agents"):
+            self._await_online(agents, watcher)
+        told = ", ".join(
+            f"{name} {show_nbytes(b)}" for name, b in zip(self._names, budgets, strict=True)
+        )
+        self._say(f"agents        {told}")
+        self._agents = agents
+
+    def _budgets(self, manifest: Manifest) -> list[int]:
+        """Memory for partitions, so that no device can hold the whole model."""
+        count = self._options.devices
+        if self._options.model is None:
+            return [LARGE_NBYTES] + [SMALL_NBYTES] * (count - 1)
+        largest = max(
+            segment_need(segment) + segment.peak_activation_nbytes for segment in manifest.segments
+        )
+        share = resident_need(manifest.segments) * 5 // (4 * count)
+        return [max(1 << 20, largest, share)] * count
+
+    def _await_online(self, agents: LocalAgents, watcher: Watcher) -> None:
+        def all_online(seen: Observation) -> bool:
+            states = [seen.devices[name].state for name in self._names if name in seen.devices]
+            return sum(state is not None and state.status == "online" for state in states) == len(
+                self._names
+            )
+
+        deadline = time.monotonic() + ONLINE_LIMIT_S
+        while True:
+            agents.check()
+            try:
+                watcher.wait(all_online, SLICE_S, "the agents to come online")
+                return
+            except TimedOut:
+                if time.monotonic() > deadline:
+                    raise
+
+    # --- running ------------------------------------------------------------------------------
+
+    def _phases(
+        self, broker: BrokerUrl, work: Work, whole: Sequence[Arrays], watcher: Watcher
+    ) -> list[_Done]:
+        watcher.wait(
+            lambda seen: work.name in seen.models,
+            KNOWN_LIMIT_S,
+            "the orchestrator to see the model",
+        )
+        with Session(
+            work.name, broker, exact=self._options.exact, timeout_s=RUN_LIMIT_S
+        ) as session:
+            return [
+                self._phase(session, work, whole, watcher, name, barrier)
+                for name, barrier in (("cold", False), ("streaming", False), ("barrier", True))
+            ]
+
+    def _phase(
+        self,
+        session: Session,
+        work: Work,
+        whole: Sequence[Arrays],
+        watcher: Watcher,
+        name: str,
+        barrier: bool,
+    ) -> _Done:
+        before = watcher.look(lambda seen: set(seen.runs))
+        title = {"cold": "streaming, cold"}.get(name, name)
+        with LiveBatch(self._console, title, len(work.items), self._names, watcher) as live:
+            batch = run_batch(session, work.items, barrier, live.result)
+        run = watcher.look(lambda seen: next(iter(set(seen.runs) - before), ""))
+        found = compare(batch.results, whole)
+        figures = _phase_figures(name, run, batch, found)
+        self._say(
+            f"{title:<14}{figures.results} of {len(work.items)} results in "
+            f"{show_seconds(figures.latency_s)}"
+        )
+        for item, error in sorted(batch.errors.items())[:3]:
+            self._say(f"  item {item} failed: {error}")
+        return _Done(batch, figures)
+
+    def _await_last_readings(self, watcher: Watcher, since_s: float) -> None:
+        """Peaks are told every ten seconds: without waiting, the last run's would be missing."""
+
+        def all_told(seen: Observation) -> bool:
+            return all(
+                device.telemetry_at_s > since_s
+                for device in seen.devices.values()
+                if device.state is not None and device.state.status == "online"
+            )
+
+        with self._console.status("waiting for the devices' last readings"):
+            try:
+                watcher.wait(all_told, LAST_READINGS_S, "the devices' last readings")
+            except TimedOut:
+                self._say("Not every device told its memory once more; peaks may be too low.")
+
+    # --- telling ------------------------------------------------------------------------------
+
+    def _timeline(self, work: Work, phases: Sequence[_Done], watcher: Watcher) -> str:
+        spans = tuple(watcher.look(lambda seen: seen.spans()))
+        texts = {
+            "cold": (
+                "Streaming, cold",
+                "Nothing is cached: segments are fetched and loaded just in time.",
+            ),
+            "streaming": ("Streaming", "Each item goes on as soon as a device is done with it."),
+            "barrier": ("Barrier", "Each device waits for all outputs of the one before."),
+        }
+        panels = [
+            Phase(
+                *texts[done.figures.name],
+                done.batch.start_s,
+                done.batch.end_s,
+                spans,
+                group="cold" if done.figures.name == "cold" else "warm",
+            )
+            for done in phases
+        ]
+        return timeline_page(
+            f"{work.name} over {len(self._names)} devices",
+            f"{len(work.items)} items; who computed which one when. Broker: {self._broker_told}. "
+            "Streaming and barrier are drawn to one scale.",
+            panels,
+            self._names,
+            len(work.items),
+        )
+
+    def _figures(
+        self,
+        work: Work,
+        manifest: Manifest,
+        reference: Reference,
+        whole: Sequence[Arrays],
+        phases: Sequence[_Done],
+        watcher: Watcher,
+        begun: float,
+    ) -> DemoFigures:
+        cold, streaming, barrier = (done.figures for done in phases)
+        return DemoFigures(
+            items=len(work.items),
+            results=min(done.figures.results for done in phases),
+            exact=self._options.exact,
+            broker=self._broker_told,
+            model=ModelFigures(work.name, manifest.digest, manifest.nbytes, len(manifest.segments)),
+            max_rel_diff=max(done.figures.max_rel_diff for done in phases),
+            cold=cold,
+            streaming=streaming,
+            barrier=barrier,
+            single_process=reference,
+            devices=watcher.look(device_figures(self._names)),
+            answers=work.answers(phases[1].batch.results, whole),
+            timeline=str(self._options.timeline.resolve()),
+            elapsed_s=time.monotonic() - begun,
+        )
+
+
+def _login(home: Path, broker: BrokerUrl, name: str) -> BrokerUrl:
+    """`broker` as `name`, unless it is somebody else's with one login for all."""
+    credentials = Credentials(home)
+    user = credentials.get(name)
+    shared = broker.user is not None and credentials.get(broker.user) is None
+    return broker if user is None or shared else broker.login(user.name, user.secret)
+
+
+def _phase_figures(name: str, run: str, batch: Batch, found: Comparison) -> PhaseFigures:
+    return PhaseFigures(
+        name=name,
+        run=run,
+        latency_s=batch.latency_s,
+        first_result_s=batch.first_result_s,
+        throughput_per_s=found.compared / batch.latency_s,
+        results=found.compared,
+        max_rel_diff=found.max_rel_diff,
+        identical=found.identical,
+    )
