@@ -40,8 +40,8 @@ from crowdpipe.client.instructions import (
     Say,
     SendInput,
 )
+from crowdpipe.client.reasons import ANSWER_LIMIT_S, Surroundings, why_given_up, why_unanswered
 from crowdpipe.client.runs import ClientRun
-from wire.errors import BrokerUnreachable, NoOrchestrator, TimedOut
 from wire.ids import ActivationId
 from wire.messages.requests import (
     Accepted,
@@ -61,7 +61,6 @@ from wire.messages.requests import (
 SUBMIT_AGAIN_S = 2.0
 ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
 ASK_AGAIN_MOST_S = 60.0
-ANSWER_LIMIT_S = 20.0  # for an orchestrator that should be there to answer at all
 ABSENT_S = 5.0  # for one that is offline, or was never seen: it may be starting
 ACK_S = 0.05  # acknowledgements of so long travel together, …
 ACK_COUNT = 16  # … unless so many wait
@@ -215,49 +214,20 @@ class ClientMachine:
         return max(since, self._connected_at) + limit_s
 
     def _give_up(self, run: ClientRun) -> None:
-        kind, reason = self._why(run)
+        kind, reason = why_given_up(run, self._surroundings())
         if self._connected:
             self._say(CancelRun(run.name))
         self._end(run, kind, reason)
 
-    def _why(self, run: ClientRun) -> tuple[str, str]:
-        waited = f"{run.asked.limit_s:g} s"
-        if not self._connected:
-            return BrokerUnreachable.kind, f"waited {waited} for the broker: {self._why_not}"
-        if run.state == "submitting":
-            return NoOrchestrator.kind, self._absent()
-        missing = run.offered - len(run.settled)
-        told = f"{missing} of {run.offered} results are missing"
-        if run.unstored:
-            told = f"{run.unstored} inputs are not stored by the orchestrator, and {told}"
-        elif not missing:
-            told = "the orchestrator takes no further input: its room for inputs is full"
-        if self._online is False:
-            told += "; the orchestrator is offline: start it again with `crowdpipe up`"
-        return TimedOut.kind, f"waited {waited} for run {run.name} of '{run.asked.model}': {told}"
-
-    def _absent(self) -> str:
-        if self._online is None:
-            return (
-                "the broker is there, but no orchestrator was ever seen at it: "
-                "start one with `crowdpipe up`"
-            )
-        if self._online is False:
-            return "the orchestrator is offline: start it again with `crowdpipe up`"
-        return (
-            f"the orchestrator did not answer within {ANSWER_LIMIT_S:g} s, though its retained "
-            "state says online: look whether it still runs"
-        )
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(self._connected, self._why_not, self._online)
 
     # --- plans --------------------------------------------------------------------------------
 
     def _ask(self, question: _Question) -> None:
         asked = question.asked
         if self._now >= self._give_up_at(question):
-            kind, reason = NoOrchestrator.kind, self._absent()
-            if not self._connected:
-                kind = BrokerUnreachable.kind
-                reason = f"waited {asked.limit_s:g} s for the broker: {self._why_not}"
+            kind, reason = why_unanswered(asked.limit_s, self._surroundings())
             self._answer(asked.request, None, kind, reason)
         elif self._connected and self._now >= question.repeat_at:
             question.repeat_at = self._now + SUBMIT_AGAIN_S

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from crowdpipe.client.arrays import Array, decode_array
-from crowdpipe.client.line import Handle, Line, Result
+from crowdpipe.client.handle import Handle, Result
+from crowdpipe.client.line import Line
 from crowdpipe.client.signature import Feeds, tensors_of
 from wire.errors import CrowdpipeError, InvalidInput
 from wire.frames import Frame, Settings, decode_frame, encode_frame

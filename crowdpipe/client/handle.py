@@ -1,0 +1,70 @@
+"""One run, for whoever reads it: offers inputs, takes outcomes, waits with a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crowdpipe.client import events as ev
+from wire.errors import CrowdpipeError, TimedOut
+from wire.ids import ActivationId
+
+if TYPE_CHECKING:
+    from crowdpipe.client.line import Line
+
+MARGIN_S = 15.0  # what the machine limits, it ends; longer silence is a fault of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An item's outcome: a frame, or an error."""
+
+    frame: bytes | None
+    error: CrowdpipeError | None = None
+
+
+class Handle:
+    """One run, for whoever reads it. Not for several threads at once."""
+
+    def __init__(self, line: Line, run: str, limit_s: float) -> None:
+        self._line = line
+        self._limit_s = limit_s
+        self.run = run
+        self.granted = 0
+        self.ended = False
+        self.error: CrowdpipeError | None = None
+        self.results: dict[int, Result] = {}
+
+    def offer(self, item: int, frame: bytes) -> None:
+        """The next input; only within `granted`."""
+        self._line.keep_input(ActivationId(self.run, item, 0), frame)
+        self._line.tell(ev.InputOffered(self.run, item))
+
+    def finish(self, count: int) -> None:
+        self._line.tell(ev.InputsEnded(self.run, count))
+
+    def take(self, item: int | None) -> tuple[int, Result] | None:
+        """This item's outcome, or any if None; None if it has not come yet."""
+        with self._line.changed:
+            chosen = next(iter(self.results), None) if item is None else item
+            result = None if chosen is None else self.results.pop(chosen, None)
+        if chosen is None or result is None:
+            return None
+        self._line.tell(ev.OutcomeTaken(self.run))
+        return chosen, result
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Return once `until` holds, or the run has ended. Raises what ended the line."""
+        limit_s = self._limit_s + MARGIN_S
+        with self._line.changed:
+            came = self._line.changed.wait_for(
+                lambda: until() or self.ended or self._line.failure is not None, limit_s
+            )
+        if self._line.failure is not None and not self.ended:
+            raise self._line.failure
+        if not came:
+            raise TimedOut(f"nothing was heard of run {self.run} for {limit_s:g} s")
+
+    def close(self) -> None:
+        self._line.end(self)

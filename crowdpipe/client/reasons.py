@@ -1,0 +1,66 @@
+"""Why the client gave up: what it waited for, how long, and what to start.
+
+Each answer is the kind of a typed error and its sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crowdpipe.client.runs import ClientRun
+from wire.errors import BrokerUnreachable, NoOrchestrator, TimedOut
+
+ANSWER_LIMIT_S = 20.0  # for an orchestrator that should be there to answer at all
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Whether the broker is reached, else why not, and what the orchestrator's state says (None
+    if it was never seen)."""
+
+    connected: bool
+    why_not: str
+    online: bool | None
+
+
+def why_given_up(run: ClientRun, around: Surroundings) -> tuple[str, str]:
+    limit_s = run.asked.limit_s
+    if not around.connected or run.state == "submitting":
+        return why_unanswered(limit_s, around)
+    told = _missing(run)
+    if around.online is False:
+        told += "; the orchestrator is offline: start it again with `crowdpipe up`"
+    reason = f"waited {limit_s:g} s for run {run.name} of '{run.asked.model}': {told}"
+    return TimedOut.kind, reason
+
+
+def _missing(run: ClientRun) -> str:
+    missing = run.offered - len(run.settled)
+    told = f"{missing} of {run.offered} results are missing"
+    if run.unstored:
+        return f"{run.unstored} inputs are not stored by the orchestrator, and {told}"
+    if not missing:
+        return "the orchestrator takes no further input: its room for inputs is full"
+    return told
+
+
+def why_unanswered(limit_s: float, around: Surroundings) -> tuple[str, str]:
+    """Nothing was answered at all."""
+    if not around.connected:
+        reason = f"waited {limit_s:g} s for the broker: {around.why_not}"
+        return BrokerUnreachable.kind, reason
+    return NoOrchestrator.kind, _absent(around.online, min(limit_s, ANSWER_LIMIT_S))
+
+
+def _absent(online: bool | None, waited_s: float) -> str:
+    if online is None:
+        return (
+            "the broker is there, but no orchestrator was ever seen at it: "
+            "start one with `crowdpipe up`"
+        )
+    if not online:
+        return "the orchestrator is offline: start it again with `crowdpipe up`"
+    return (
+        f"the orchestrator did not answer within {waited_s:g} s, though its retained "
+        "state says online: look whether it still runs"
+    )
