@@ -80,7 +80,8 @@ class World:
             beyond = self.furthest.get((command.run, item), -1) > command.cut
             ended = (command.run, item) in self.orchestrator.journal.ever
             home = self._is_home(command.run, item)
-            assert beyond or ended or home, f"{command.run}/{item}@{command.cut} is released too soon"
+            what = f"{command.run}/{item}@{command.cut}"
+            assert beyond or ended or home, f"{what} is released too soon"
 
     def _is_home(self, run: str, item: int) -> bool:
         known = self.orchestrator.machine.state.item(run, item)
