@@ -21,13 +21,15 @@ class _Bar:
     """A bar that is gone once it is done: what remains is what the command says."""
 
     def __init__(self, title: str, total: int | None, amount: ProgressColumn) -> None:
+        console = notes()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             amount,
             TimeElapsedColumn(),
-            console=notes(),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._task = self._progress.add_task(title, total=total)
 

@@ -21,7 +21,7 @@ from crowdpipe.cli.progress import BytesProgress
 from crowdpipe.cli.quantities import show_nbytes, show_seconds
 from crowdpipe.client.session import Session
 from crowdpipe.demo.batch import Batch, run_batch
-from crowdpipe.demo.comparison import Comparison, compare
+from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import DemoFigures, ModelFigures, PhaseFigures, device_figures
 from crowdpipe.demo.live import LiveBatch
 from crowdpipe.demo.observation import Observation
@@ -45,8 +45,10 @@ MOST_DEVICES = 16
 ONLINE_LIMIT_S = 30.0
 KNOWN_LIMIT_S = 15.0
 RUN_LIMIT_S = 120.0  # without any progress
-LAST_READINGS_S = 12.0  # agents tell their memory every ten seconds
+LAST_READINGS_S = 17.0  # agents look every five seconds, and tell after ten
 SLICE_S = 0.5
+ERRORS_SHOWN = 3
+BROKERS = {"mosquitto": "Mosquitto", "embedded": "the embedded broker (iotcore)"}
 # The word table of MiniLM alone needs 46 MiB. No device could hold the whole, which needs 100.
 LARGE_NBYTES, SMALL_NBYTES = 64 << 20, 24 << 20
 
@@ -94,10 +96,11 @@ class Demonstration:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crowdpipe-demo-")))
             broker = self._serve(stack, home)
             work, manifest = self._model(home)
-            reference, whole = self._whole_model(home, work)
             watcher = stack.enter_context(Watcher(_login(home, broker, WATCHER)))
             self._start_agents(stack, home, broker, manifest, watcher)
-            phases = self._phases(broker, work, whole, watcher)
+            batches = self._batches(broker, work, watcher)
+            reference, whole = self._whole_model(home, work)
+            phases = [_compared(name, batch, whole) for name, batch in batches]
             self._await_last_readings(watcher, phases[-1].batch.end_s)
             page = self._timeline(work, phases, watcher)
         self._options.timeline.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +122,9 @@ class Demonstration:
         record = read_up(home)
         if record is None:
             raise OperatorError("crowdpipe up ended as soon as it had begun")
-        self._broker_told = system.told["broker_told"]
+        kind = system.told["broker_kind"]
+        which = BROKERS.get(kind, "somebody else's broker")
+        self._broker_told = f"{which} at {record.url.shown}"
         self._say(f"broker        {self._broker_told}")
         self._say(f"model store   {record.store}")
         return record.url
@@ -142,7 +147,7 @@ class Demonstration:
         return work.ready(manifest), manifest
 
     def _whole_model(self, home: Path, work: Work) -> tuple[Reference, list[Arrays]]:
-        """What one process makes of the items, while nothing else runs."""
+        """What one process makes of the items, while the fleet is idle."""
         items, results = home / "items.npz", home / "whole.npz"
         write_items(items, "numbered", work.items)
         with self._console.status("running the whole model in one process, to compare"):
@@ -202,9 +207,7 @@ class Demonstration:
 
     # --- running ------------------------------------------------------------------------------
 
-    def _phases(
-        self, broker: BrokerUrl, work: Work, whole: Sequence[Arrays], watcher: Watcher
-    ) -> list[_Done]:
+    def _batches(self, broker: BrokerUrl, work: Work, watcher: Watcher) -> list[tuple[str, Batch]]:
         watcher.wait(
             lambda seen: work.name in seen.models,
             KNOWN_LIMIT_S,
@@ -214,33 +217,21 @@ class Demonstration:
             work.name, broker, exact=self._options.exact, timeout_s=RUN_LIMIT_S
         ) as session:
             return [
-                self._phase(session, work, whole, watcher, name, barrier)
-                for name, barrier in (("cold", False), ("streaming", False), ("barrier", True))
+                (name, self._batch(session, work, watcher, name))
+                for name in ("cold", "streaming", "barrier")
             ]
 
-    def _phase(
-        self,
-        session: Session,
-        work: Work,
-        whole: Sequence[Arrays],
-        watcher: Watcher,
-        name: str,
-        barrier: bool,
-    ) -> _Done:
-        before = watcher.look(lambda seen: set(seen.runs))
-        title = {"cold": "streaming, cold"}.get(name, name)
+    def _batch(self, session: Session, work: Work, watcher: Watcher, name: str) -> Batch:
+        title = {"cold": "cold run"}.get(name, name)
         with LiveBatch(self._console, title, len(work.items), self._names, watcher) as live:
-            batch = run_batch(session, work.items, barrier, live.result)
-        run = watcher.look(lambda seen: next(iter(set(seen.runs) - before), ""))
-        found = compare(batch.results, whole)
-        figures = _phase_figures(name, run, batch, found)
+            batch = run_batch(session, work.items, name == "barrier", live.result)
         self._say(
-            f"{title:<14}{figures.results} of {len(work.items)} results in "
-            f"{show_seconds(figures.latency_s)}"
+            f"{title:<14}{len(work.items) - len(batch.errors)} of {len(work.items)} results in "
+            f"{show_seconds(batch.latency_s)}"
         )
-        for item, error in sorted(batch.errors.items())[:3]:
+        for item, error in sorted(batch.errors.items())[:ERRORS_SHOWN]:
             self._say(f"  item {item} failed: {error}")
-        return _Done(batch, figures)
+        return batch
 
     def _await_last_readings(self, watcher: Watcher, since_s: float) -> None:
         """Peaks are told every ten seconds: without waiting, the last run's would be missing."""
@@ -326,10 +317,10 @@ def _login(home: Path, broker: BrokerUrl, name: str) -> BrokerUrl:
     return broker if user is None or shared else broker.login(user.name, user.secret)
 
 
-def _phase_figures(name: str, run: str, batch: Batch, found: Comparison) -> PhaseFigures:
-    return PhaseFigures(
+def _compared(name: str, batch: Batch, whole: Sequence[Arrays]) -> _Done:
+    found = compare(batch.results, whole)
+    figures = PhaseFigures(
         name=name,
-        run=run,
         latency_s=batch.latency_s,
         first_result_s=batch.first_result_s,
         throughput_per_s=found.compared / batch.latency_s,
@@ -337,3 +328,4 @@ def _phase_figures(name: str, run: str, batch: Batch, found: Comparison) -> Phas
         max_rel_diff=found.max_rel_diff,
         identical=found.identical,
     )
+    return _Done(batch, figures)

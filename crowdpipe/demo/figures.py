@@ -17,7 +17,6 @@ class PhaseFigures:
     """One batch through the fleet. Latency: from submitting to the last result in hand."""
 
     name: str
-    run: str
     latency_s: float
     first_result_s: float | None
     throughput_per_s: float

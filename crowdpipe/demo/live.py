@@ -18,7 +18,7 @@ EVERY_HERTZ = 8
 
 
 class LiveBatch:
-    """Shown inside a `with`; without a terminal nothing moves and only a last line is printed.
+    """Shown inside a `with`; without a terminal nothing is.
 
     Bars are brought up to date at each result, and by `tick`.
     """
@@ -43,6 +43,7 @@ class LiveBatch:
             console=console,
             refresh_per_second=EVERY_HERTZ,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._results = self._progress.add_task(title, total=items, note="results")
         self._bars: dict[str, TaskID] = {

@@ -125,11 +125,14 @@ def conclusions(figures: DemoFigures) -> list[str]:
     faster = 1 - figures.streaming.latency_s / figures.barrier.latency_s
     if faster > 0:
         told.append(f"Streaming took {faster:.0%} less time than the barrier.")
-    rises = [device.rss_rise_nbytes for device in figures.devices if device.tasks]
-    if rises:
+    busy = [device for device in figures.devices if device.tasks and device.rss_peak_nbytes]
+    if busy:
+        largest = max(busy, key=lambda device: device.rss_peak_nbytes)
         told.append(
-            f"The whole model takes {show_nbytes(figures.single_process.rss_peak_nbytes)} in one "
-            f"process; no device rose more than {show_nbytes(max(rises))} above its idle floor."
+            f"One process with the whole model peaks at "
+            f"{show_nbytes(figures.single_process.rss_peak_nbytes)}; the largest device at "
+            f"{show_nbytes(largest.rss_peak_nbytes)}, which is "
+            f"{show_nbytes(largest.rss_rise_nbytes)} above its runtime alone."
         )
     if figures.answers:
         same = sum(answer.same_as_whole_model for answer in figures.answers)
