@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from crowdpipe.client.line import CONNECT_LIMIT_S, Line
+from crowdpipe.client.line import CONNECT_LIMIT_S, Line, unreachable
 from crowdpipe.home import broker_url
 from orchestrator.adapters.connection import Connection, Incoming, Subscription
 from wire.broker_url import BrokerUrl
-from wire.errors import BrokerUnreachable, CrowdpipeError, Refused
+from wire.errors import CrowdpipeError, Refused
 from wire.ids import mint
 from wire.messages.assignment import Assignment
 from wire.messages.model import ModelSummary
@@ -122,11 +122,7 @@ class _Look:
             )
         if not self._up:
             self._connection.close(0.0)
-            raise self._failure or BrokerUnreachable(
-                f"the broker at {self._broker.shown} cannot be reached "
-                f"({self._why_not or f'no answer within {CONNECT_LIMIT_S:g} s'}): "
-                "start one with `crowdpipe up`, or name another"
-            )
+            raise self._failure or unreachable(self._broker, self._why_not, CONNECT_LIMIT_S)
         self._settle()
         return self
 

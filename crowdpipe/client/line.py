@@ -108,11 +108,7 @@ class Line:
                     break
                 self.changed.wait(0.1)
         if self.failure is not None or not self._connected:
-            why = self._why_not or f"it did not answer within {limit_s:g} s"
-            error = self.failure or BrokerUnreachable(
-                f"the broker at {self.broker.shown} cannot be reached ({why}): "
-                "start one with `crowdpipe up`, or name another"
-            )
+            error = self.failure or unreachable(self.broker, self._why_not, limit_s)
             self.close(0.0)
             raise error
 
@@ -355,6 +351,17 @@ class Line:
             else:
                 self.models.pop(name, None)
             self.changed.notify_all()
+
+
+def unreachable(broker: BrokerUrl, why_not: str, limit_s: float) -> BrokerUnreachable:
+    """The error of a broker that was not reached, from what the connection says about it."""
+    why = why_not or f"the broker at {broker.shown} did not answer within {limit_s:g} s"
+    if "cannot reach" not in why and why_not:  # it was there, and closed the door
+        return BrokerUnreachable(
+            f"the broker at {broker.shown} closed the connection at once ({why}): "
+            "check user and secret in its address"
+        )
+    return BrokerUnreachable(f"{why}; start one with `crowdpipe up`, or name another")
 
 
 _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {

@@ -43,7 +43,6 @@ class ClientRun:
     repeat_s: float = 0.0
     unsure: bool = False
     resuming: bool = False
-    doubtful: bool = False
     finished: bool = False
 
     @property
