@@ -56,6 +56,11 @@ def _is_spent(state: State, item: Item, cut: int, to: str | None) -> bool:
     return device is not None and (cut, device.boot) in item.spent
 
 
+def _is_under_way(state: State, item: Item, move: Move) -> bool:
+    """It was sent there, and what came of it was not lost since."""
+    return item.sent.get(move.cut) == move.to and not _is_spent(state, item, move.cut, move.to)
+
+
 def _holder(state: State, item: Item, cut: int) -> str | None:
     held = item.outputs.get(cut, {})
     return next((device for device in held if state.devices.reachable(device)), None)
@@ -66,7 +71,7 @@ def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> 
     if item.state != "admitted":
         return False
     move = move_for(state, plan, item)
-    if move is None or (not force and item.sent.get(move.cut) == move.to):
+    if move is None or (not force and _is_under_way(state, item, move)):
         return False
     item.sent[move.cut] = move.to
     item.touched[move.to] = None

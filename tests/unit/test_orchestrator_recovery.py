@@ -81,6 +81,22 @@ def test_without_any_holder_the_input_is_sent_again_under_a_higher_attempt() -> 
     assert results(world, 1)
 
 
+def test_a_computed_input_is_sent_again_at_once_when_all_that_came_of_it_is_lost() -> None:
+    """Its device lives and has let its output go, as it should: nothing is under way to it."""
+    world = three(5, compute_s=0.2)
+    world.submit(items=1, options=IN_THREE)
+    world.run_for(
+        20.0, lambda: any("first=4" in text for _, _, text in world.happened("TaskStarted"))
+    )
+    world.run_for(0.1)  # until the first output's release has come
+    serving(world, 2).die()
+    serving(world, 4).die()
+    began = world.now
+    world.complete(items=1)
+    assert world.now - began < world.machine.state.options.stall_s / 2
+    assert results(world, 1)
+
+
 def test_a_silent_device_is_given_up_after_its_lease() -> None:
     world = three(4, compute_s=0.2)
     world.submit(items=2, options=IN_THREE)
