@@ -1,3 +1,3 @@
 """Fixtures that every tier may use."""
 
-pytest_plugins = ["tests.support.broker"]
+pytest_plugins = ["tests.support.broker", "tests.support.orchestrated"]

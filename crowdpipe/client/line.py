@@ -293,6 +293,7 @@ class Line:
             self.changed.notify_all()
 
     def disconnected(self, reason: str) -> None:
+        self._courier.disconnected()
         with self.changed:
             self._connected, self._why_not = False, reason
             self.changed.notify_all()

@@ -95,6 +95,7 @@ class Courier:
     def disconnected(self) -> None:
         with self._guard:
             self._outbox.disconnected()
+            self._window.disconnected()
             self._ready.clear()
 
     def next_outgoing(self) -> Numbered | None:
@@ -185,7 +186,7 @@ class Courier:
                 del self._unconfirmed[number]
             transfer = self._transfers.pop(activation, None)
             if transfer is not None:
-                self._put_parts(self._window.forget(transfer))
+                self._put_parts(self._window.forget(transfer, time.monotonic()))
         self._wake()
 
     def limit_reassembly(self, timeout_s: float) -> None:

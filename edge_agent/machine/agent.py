@@ -42,6 +42,7 @@ class Agent:
         self.limits = limits
         self.life = Life("agent", device, "new")
         self.boot = ""
+        self.predecessor: str | None = None  # whose retained state we found at first
         self.connection = ""
         self.now = 0.0
         self.generation = 0

@@ -32,6 +32,8 @@ def connected(agent: Agent, event: Connected, now: float) -> None:
         agent.life.move("replaced", now)
         agent.tell(StayDisconnected("replaced", _replaced_reason(agent)))
         return
+    if not event.reconnect and event.own_state is not None:
+        agent.predecessor = event.own_state.boot
     agent.life.move("online", now, event.connection)
     agent.connection = event.connection
     if agent.stopping:
@@ -46,9 +48,15 @@ def connected(agent: Agent, event: Connected, now: float) -> None:
 
 
 def _replaced(agent: Agent, event: Connected) -> bool:
-    """Another boot lives under our name (its own farewell or will would say so otherwise)."""
+    """Another boot lives under our name (its own farewell or will would say so otherwise).
+
+    A broker that was killed may give back what it retained before our own birth: that boot we
+    replaced ourselves.
+    """
     state = event.own_state
-    return state is not None and state.boot != agent.boot and state.status != "offline"
+    if state is None or state.status == "offline":
+        return False
+    return state.boot not in (agent.boot, agent.predecessor)
 
 
 def _replaced_reason(agent: Agent) -> str:

@@ -202,7 +202,7 @@ class Courier:
         with self._guard:
             self._parcels = deque(each for each in self._parcels if each.transfer != transfer)
             self._known = {each for each in self._known if each[1] != transfer}
-            due = self._window.forget(transfer)
+            due = self._window.forget(transfer, time.monotonic())
         for to, part in due:
             self._publish_part(to, part)
 
@@ -214,6 +214,11 @@ class Courier:
         for to, part in again:
             self._publish_part(to, part)
         self._pump()
+
+    def disconnected(self) -> None:
+        """Nobody can return a credit now, so nobody is given up for returning none."""
+        with self._guard:
+            self._window.disconnected()
 
     def fill(self) -> None:
         """The outbox holds little: hand on what waits."""

@@ -154,6 +154,7 @@ class Listening:
             _log.warning("not connected: %s", reason)
         self.last_fault["broker"] = reason
         self.online.clear()
+        self._courier().disconnected()
         self._mailbox.put(Disconnected(reason))
 
     def received(self, message: Incoming) -> None:

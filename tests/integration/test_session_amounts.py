@@ -13,7 +13,6 @@ from tests.support.models import WIDTH, mlp
 from tests.support.orchestrated import System, whole_model
 from wire.parts import PART_NBYTES
 
-pytest_plugins = ["tests.support.orchestrated"]
 ROWS = 4 * PART_NBYTES // (4 * WIDTH)  # four parts or more, in and out
 
 

@@ -25,8 +25,6 @@ from tests.support.models import WIDTH, mlp
 from tests.support.orchestrated import QUICK, System
 from tests.support.served import MODEL, Served, feeds_of, served
 
-pytest_plugins = ["tests.support.orchestrated"]
-
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:

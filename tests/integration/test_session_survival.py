@@ -13,7 +13,6 @@ import crowdpipe
 from tests.support.models import WIDTH, mlp
 from tests.support.orchestrated import System, whole_model
 
-pytest_plugins = ["tests.support.orchestrated"]
 LIMIT_S = 90.0
 COUNT = 40
 

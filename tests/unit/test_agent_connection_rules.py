@@ -41,6 +41,14 @@ def test_on_a_reconnect_another_boot_in_our_state_means_we_were_replaced() -> No
     assert bench.arrive(0) == []
 
 
+def test_a_broker_that_remembers_only_our_predecessor_does_not_replace_us() -> None:
+    bench = Bench()
+    bench.connect(own_state("predecessor"))
+    bench.do(happened.Disconnected("the broker was killed"))
+    bench.connect(own_state("predecessor"))
+    assert bench.the_last(told.PublishState).state.connection == "c2"
+
+
 @pytest.mark.parametrize("state", [None, own_state("boot1"), own_state("another", "offline")])
 def test_on_a_reconnect_our_own_state_or_a_farewell_changes_nothing(
     state: DeviceState | None,
