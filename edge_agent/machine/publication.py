@@ -17,6 +17,7 @@ from wire.messages.telemetry import Telemetry
 BATTERY_STEP_PERCENT = 5.0
 TEMPERATURE_STEP_C = 2.0
 MEMORY_STEP = 0.1  # of what was available when it was last published
+RSS_STEP_NBYTES = 2 << 20  # a partition came or went, or a task needed more than any before
 
 
 class ResidencyBook:
@@ -111,6 +112,12 @@ def _memory_moved(last: Telemetry, current: Telemetry) -> bool:
     return _moved(before, current.memory_available_nbytes, step)
 
 
+def _size_moved(last: Telemetry, current: Telemetry) -> bool:
+    return _moved(last.rss_nbytes, current.rss_nbytes, RSS_STEP_NBYTES) or _moved(
+        last.rss_peak_nbytes, current.rss_peak_nbytes, RSS_STEP_NBYTES
+    )
+
+
 def _moved(last: float | None, current: float | None, step: float) -> bool:
     if last is None or current is None:
         return last is not current
@@ -124,4 +131,5 @@ THRESHOLDS: tuple[Callable[[Telemetry, Telemetry], bool], ...] = (
     _battery_stepped,
     _temperature_stepped,
     _memory_moved,
+    _size_moved,
 )

@@ -25,7 +25,16 @@ from edge_agent.adapters.link import Link
 from edge_agent.adapters.readings import Sensors
 from edge_agent.adapters.settings import Settings
 from edge_agent.adapters.spool import Spool
-from edge_agent.machine.events import Event, Started, StopAsked, TelemetryRead, Ticked
+from edge_agent.machine.events import (
+    Event,
+    PartitionGone,
+    PartitionReady,
+    Started,
+    StopAsked,
+    TaskExecuted,
+    TelemetryRead,
+    Ticked,
+)
 from edge_agent.machine.machine import AgentMachine
 from edge_agent.shell.capabilities import capabilities_of
 from edge_agent.shell.carrying import Carrying
@@ -36,6 +45,8 @@ from wire.ids import mint
 from wire.topics import Topics
 
 SAMPLE_S = 5.0  # between readings; the machine decides which are published
+MOVED_SAMPLE_S = 0.5  # after something that changes how much memory we take
+MOVING = (PartitionReady, PartitionGone, TaskExecuted)
 VERIFY_S = 600.0  # between looks for a cached blob that was not verified for long
 DRAIN_S = 10.0  # what is left to say at the end may take this long
 
@@ -154,6 +165,8 @@ class AgentShell:
         return min(time_s for time_s in (*times, self._verify_at) if time_s is not None)
 
     def _handle(self, event: Event) -> None:
+        if isinstance(event, MOVING):
+            self._sample_at = min(self._sample_at, time.monotonic() + MOVED_SAMPLE_S)
         for instruction in self._machine.handle(event, time.monotonic()):
             self._carrying.carry_out(instruction)
 

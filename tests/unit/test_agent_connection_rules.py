@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edge_agent.machine import events as happened
@@ -216,6 +218,17 @@ def test_telemetry_goes_out_every_ten_seconds_or_when_a_threshold_is_crossed() -
     assert bench.all_last(told.PublishTelemetry)
     assert not published(9.5, battery_percent=60.0)
     assert published(0.5, battery_percent=60.0)
+
+
+def test_telemetry_follows_the_process_as_it_grows_and_shrinks() -> None:
+    bench = Bench()
+    bench.connect()
+    before = readings()
+    bench.do(happened.TelemetryRead(before))
+    bench.now += 2
+    grown = replace(before, rss_nbytes=before.rss_nbytes + (30 << 20))
+    bench.do(happened.TelemetryRead(grown))
+    assert bench.the_last(told.PublishTelemetry).telemetry.rss_nbytes == grown.rss_nbytes
 
 
 def test_telemetry_tells_the_queue_and_follows_its_filling() -> None:
