@@ -100,7 +100,8 @@ class SendInput:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Publish a stored result to the client."""
+    """Publish a stored result to the client. Its cut is 0 where we do not know the model (yet):
+    then the stored frame says which it is."""
 
     activation: ActivationId
     to: str

@@ -53,6 +53,11 @@ def removed(state: State, event: ModelRemoved) -> None:
             state.assignments_dirty = True
 
 
+def awaits_model(state: State, run: Run) -> bool:
+    """The run is from before our start, and its model may still come from the store."""
+    return run.model not in state.manifests and state.now < run.life.since + GRACE_S
+
+
 def check(state: State) -> float:
     """Runs of before whose model did not come back with us; when to look again."""
     wake = float("inf")

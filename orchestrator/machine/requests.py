@@ -17,7 +17,7 @@ from orchestrator.machine.instructions import (
     StoreRun,
 )
 from orchestrator.machine.items import Item, input_fault
-from orchestrator.machine.models import model_named
+from orchestrator.machine.models import awaits_model, model_named
 from orchestrator.machine.partitioning import check_wanted, partition
 from orchestrator.machine.placement import check_policy
 from orchestrator.machine.runs import Run
@@ -46,6 +46,7 @@ from wire.messages.requests import (
 
 RUNS_LIMIT = 10_000  # runs known at once; beyond, new ones are refused
 COUNT_LIMIT = 1 << 31
+EARLY_S = 0.5  # until an input that came before its model was told may come again
 UNKNOWN_RUN = "this run is not known here: it is over, or its lifetime has passed; submit anew"
 
 
@@ -201,6 +202,10 @@ def input_arrived(state: State, event: InputArrived) -> None:
     if not 0 <= at.item < limit or credits.overflows(state, run, head.nbytes):
         _discard(state, head, "excess_input")
         run.say_at = state.now
+        return
+    if awaits_model(state, run):  # we just started: the store was not read yet
+        _discard(state, head, "early_input")
+        run.say_at = min(run.say_at, state.now + EARLY_S)
         return
     item = Item.arrived(at.run, at.item, state.now)
     run.items[at.item] = item

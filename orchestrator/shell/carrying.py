@@ -22,7 +22,7 @@ from orchestrator.machine.instructions import Instruction
 from orchestrator.shell.listening import Listening
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
-from wire.frames import Settings, rehead
+from wire.frames import Settings, peek, rehead
 from wire.outbox import Message
 from wire.parts import Transfer
 from wire.record import encode
@@ -168,6 +168,9 @@ class Carrying:
         at = said.activation
         nbytes = self._journal.result_nbytes(at.run, at.item)
         load = partial(self._journal.result_frame, at.run, at.item)
+        if at.cut == 0:  # of a run from before our start, whose model is not told yet, or gone
+            frame = load()
+            at = at if frame is None else peek(frame).activation
         self._send(said.to, Transfer(at, 0), nbytes, load)
 
     def _send(self, to: str, transfer: Transfer, nbytes: int | None, load: Load) -> None:

@@ -206,7 +206,9 @@ class Person:
             topic = TOPICS.data(ORCHESTRATOR, self.party)
             self._client._client.publish(topic, credit, qos=0)
         if whole is not None:
-            self._take(frames.decode_frame(bytes(whole), 1 << 30))
+            frame = frames.decode_frame(bytes(whole), 1 << 30)
+            assert frame.activation == piece.transfer.activation, "a frame under a false name"
+            self._take(frame)
 
     def _take(self, frame: frames.Frame) -> None:
         item = frame.activation.item

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.machine import events as ev
 from orchestrator.machine import instructions as ins
+from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
@@ -448,3 +449,38 @@ def test_whoever_submits_a_run_again_that_is_over_is_told_how_it_ended() -> None
     (rejected,) = told(world, req.Rejected)
     assert rejected.kind == "cancelled"
     assert len(world.instructions(ins.StoreRun)) == 1
+
+
+def restarted(world: World) -> OrchestratorMachine:
+    """An orchestrator that began anew with an unfinished run, and has not read the store yet."""
+    machine = OrchestratorMachine(world.options)
+    digest = world.manifest.digest
+    run = ev.StoredRun("r1", CLIENT, "tiny", digest, RunOptions(), None, (), (), 1.0)
+    machine.handle(ev.Started("o2", 2, (run,), "http://:1"), world.now)
+    machine.handle(ev.Connected("oc2"), world.now)
+    return machine
+
+
+def test_an_input_that_comes_before_its_model_is_known_after_a_restart_is_asked_for_again() -> None:
+    world = world_of("a")
+    machine = restarted(world)
+    at = ActivationId("r1", 0, 0)
+    out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now)
+    assert ins.DiscardPending(at) in out
+    assert not [each for each in out if isinstance(each, ins.StoreOutcome)]
+    out = machine.handle(ev.Ticked(), world.now + 1.0)
+    (said,) = [each.response for each in out if isinstance(each, ins.Respond)]
+    assert isinstance(said, req.InputsStored)
+    assert said.ranges == ()
+    machine.handle(ev.ModelAdded(world.manifest), world.now + 1.0)
+    out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now + 1.0)
+    assert ins.StoreInput(at) in out
+
+
+def test_an_input_whose_model_did_not_come_back_ends_with_that() -> None:
+    world = world_of("a")
+    machine = restarted(world)
+    at = ActivationId("r1", 0, 0)
+    out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now + 60.0)
+    (ended,) = [each.outcome for each in out if isinstance(each, ins.StoreOutcome)]
+    assert "was removed" in ended.reason
