@@ -70,10 +70,15 @@ def tier_of(candidate: Candidate, cached_share: float = 0.5) -> int:
     return 3 if candidate.occupied_by is None else 4
 
 
+def duration(seconds: float) -> str:
+    """For people: milliseconds below a second."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.1f} ms"
+
+
 def fetching(candidate: Candidate, tier: int) -> tuple[float, str | None]:
     if tier == 1 or not candidate.missing_nbytes:
         return 0.0, None
-    about = f"fetches {megabytes(candidate.missing_nbytes)} in about {candidate.fetch_s:.1f} s"
+    about = f"fetches {megabytes(candidate.missing_nbytes)} in about {duration(candidate.fetch_s)}"
     return candidate.fetch_s, about
 
 
@@ -84,7 +89,9 @@ def evicting(candidate: Candidate, tier: int) -> tuple[float, str | None]:
 
 
 def loading(candidate: Candidate, tier: int) -> tuple[float, str | None]:
-    return (0.0, None) if tier == 1 else (candidate.load_s, f"loads in {candidate.load_s:.2f} s")
+    return (
+        (0.0, None) if tier == 1 else (candidate.load_s, f"loads in {duration(candidate.load_s)}")
+    )
 
 
 def queueing(candidate: Candidate, tier: int) -> tuple[float, str | None]:
@@ -98,7 +105,7 @@ def receiving(candidate: Candidate, tier: int) -> tuple[float, str | None]:
 
 def computing(candidate: Candidate, tier: int) -> tuple[float, str | None]:
     how = "streams its segments, " if candidate.streamed else ""
-    return candidate.compute_s, f"{how}computes in about {candidate.compute_s:.2f} s"
+    return candidate.compute_s, f"{how}computes in about {duration(candidate.compute_s)}"
 
 
 READYING: tuple[Term, ...] = (fetching, evicting, loading)
