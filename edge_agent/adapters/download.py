@@ -11,6 +11,7 @@ import base64
 import errno
 import hashlib
 import http.client
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ from wire.errors import (
 
 CHUNK_NBYTES = 1 << 16
 TIMEOUT_S = 20.0
+REFUSAL_NBYTES = 4096  # what is read of a refusal, to learn its reason
 
 
 class StoreConnection:
@@ -159,7 +161,7 @@ class Download:
     ) -> int:
         """The offset that the answer's bytes begin at, once status and length are as they must."""
         if response.status not in (200, 206):
-            raise _refusal(response.status, self._digest, address)
+            raise _refusal(response, self._digest, address)
         begins = offset if response.status == 206 else 0
         announced = response.length
         if announced is not None and announced != self._nbytes - begins:
@@ -220,7 +222,10 @@ def _starts_at(response: http.client.HTTPResponse, offset: int) -> bool:
     return said.startswith(f"bytes {offset}-")
 
 
-def _refusal(status: int, digest: str, address: StoreAddress) -> CrowdpipeError:
+def _refusal(
+    response: http.client.HTTPResponse, digest: str, address: StoreAddress
+) -> CrowdpipeError:
+    status = response.status
     if status == 404:
         return BlobMissing(
             f"the store {address.shown} has no blob {digest[:12]}; add the model again"
@@ -229,7 +234,22 @@ def _refusal(status: int, digest: str, address: StoreAddress) -> CrowdpipeError:
         return Refused(f"the store {address.shown} refuses our user and secret (HTTP {status})")
     if status == 416:
         return BlobCorrupt(f"the store's blob {digest[:12]} is shorter than it should be")
+    if _kind_said(response) == BlobCorrupt.kind:
+        return BlobCorrupt(
+            f"blob {digest[:12]} is damaged in the store {address.shown}; "
+            "add the model again, or check the store's disk"
+        )
     return StoreUnreachable(f"the store {address.shown} answered HTTP {status} for {digest[:12]}")
+
+
+def _kind_said(response: http.client.HTTPResponse) -> str | None:
+    """The typed error's name in a refusal's body, as our own store writes it."""
+    try:
+        plain = json.loads(response.read(REFUSAL_NBYTES))
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        return None
+    kind = plain.get("kind") if isinstance(plain, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _unreachable(address: StoreAddress, error: Exception) -> StoreUnreachable:

@@ -222,6 +222,21 @@ def test_a_status_becomes_a_typed_error(
     assert may_retry is retryable
 
 
+def test_a_store_that_says_its_blob_is_damaged_is_believed(store: Store, fetching: Fetching):
+    body = b'{"kind": "blob_corrupt", "reason": "shorter than it was"}'
+
+    def damaged(request: Any) -> None:
+        request.send_response(500)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    store.answer = damaged
+    _, error, may_retry = fetching.fetch(store.base)
+    assert isinstance(error, BlobCorrupt)
+    assert not may_retry
+
+
 def test_nobody_there_is_worth_a_retry(fetching: Fetching):
     _, error, retryable = fetching.fetch("http://127.0.0.1:9")
     assert isinstance(error, StoreUnreachable)
