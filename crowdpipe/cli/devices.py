@@ -79,7 +79,9 @@ def devices_table(found: list[Device]) -> Table:
 def _row(device: Device) -> tuple[str, ...]:
     from crowdpipe.cli.quantities import show_nbytes
 
-    state, told, residency = device.state, device.telemetry, device.residency
+    state, residency = device.state, device.residency
+    here = state is not None and state.status != "offline"
+    told = device.telemetry if here else None  # what it said before it went is no news
     budget = state.capabilities.memory_budget_nbytes if state and state.capabilities else None
     return (
         device.name,
@@ -90,7 +92,7 @@ def _row(device: Device) -> tuple[str, ...]:
         show_nbytes(budget),
         str(told.queue_depth) if told else "–",
         show_nbytes(residency.cached_nbytes if residency else None),
-        _serves(residency) if residency else "–",
+        _serves(residency) if residency and here else "–",
     )
 
 

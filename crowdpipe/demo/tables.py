@@ -12,6 +12,7 @@ from crowdpipe.cli.tables import show_range
 from crowdpipe.demo.figures import DemoFigures, DeviceFigures, PhaseFigures
 
 ANSWERS_SHOWN = 6
+TIERS_LISTED = 3
 
 
 def _table(title: str) -> Table:
@@ -55,7 +56,7 @@ def _device_row(device: DeviceFigures) -> tuple[str, ...]:
     return (
         device.name,
         ", ".join(show_range(*partition) for partition in device.partitions) or "–",
-        ", ".join(str(load.tier) for load in device.loads) or "–",
+        _tiers([load.tier for load in device.loads]),
         _mebibytes(device.memory_budget_nbytes),
         _mebibytes(device.rss_peak_nbytes or None),
         _mebibytes(device.rss_rise_nbytes),
@@ -67,6 +68,13 @@ def _device_row(device: DeviceFigures) -> tuple[str, ...]:
         str(device.tasks),
         f"{device.compute_s:.2f}",
     )
+
+
+def _tiers(tiers: Sequence[int]) -> str:
+    """Each load's tier, or how many loads there were of each where that would be long."""
+    if len(tiers) <= TIERS_LISTED:
+        return ",".join(map(str, tiers)) or "–"
+    return " ".join(f"{tiers.count(tier)}×{tier}" for tier in sorted(set(tiers)))
 
 
 def _mebibytes(nbytes: int | None) -> str:

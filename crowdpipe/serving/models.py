@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from crowdpipe.serving.stores import Store
+from wire.errors import InvalidModel
 from wire.manifest import BlobRef, Manifest
 from wire.record import encode
 
@@ -43,6 +44,10 @@ def add_model(
     def keep(chunks: Iterable[bytes]) -> BlobRef:
         return store.blobs.put(chunks)
 
-    manifest = segment(file, name, keep, options=options, progress=progress)
+    try:
+        manifest = segment(file, name, keep, options=options, progress=progress)
+    except InvalidModel as error:
+        # The segmenter says what is wrong inside; people also want to know which file.
+        raise error if str(file) in str(error) else type(error)(f"{file}: {error}") from None
     store.manifests.put(name, encode(manifest))
     return manifest

@@ -1,0 +1,38 @@
+"""A phone dies in the middle of a run: still every result, exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from crowdpipe import Session
+from tests.acceptance.served import served
+from tests.support.models import mlp
+
+ITEMS = 80
+KILL_AFTER = 20
+
+
+def test_every_result_comes_exactly_once_though_an_agent_is_killed_midway(tmp_path: Path) -> None:
+    import onnxruntime
+
+    rng = np.random.default_rng(3)
+    feeds = [{"x": rng.normal(size=(1, 24)).astype(np.float32)} for _ in range(ITEMS)]
+    whole = onnxruntime.InferenceSession(mlp(6).SerializeToString())
+    counts: Counter[int] = Counter()
+    with served(tmp_path / "home", devices=4) as fleet:
+        fleet.add("tiny", layers=6)
+        with Session("tiny", fleet.url("local"), timeout_s=90) as session:
+            for index, (y,) in session.run_many(feeds, ordered=False):
+                counts[index] += 1
+                np.testing.assert_allclose(y, whole.run(None, feeds[index])[0], rtol=0, atol=1e-5)
+                if sum(counts.values()) == KILL_AFTER:
+                    os.kill(fleet.agents.pids["phone-2"], signal.SIGKILL)
+        fleet.watcher.wait(
+            lambda seen: any(run.status == "done" for run in seen.runs.values()), 10, "the run"
+        )
+    assert counts == Counter(range(ITEMS))
