@@ -64,6 +64,7 @@ class Agent:
         self.residency = ResidencyBook(limits)
         self.telemetry = TelemetryBook(limits)
         self.repeat_at: float | None = None
+        self.said_at = float("-inf")
         self.stop_by: float | None = None
         self.stop_reason = ""
         self.touched_at = 0.0

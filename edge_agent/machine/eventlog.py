@@ -17,11 +17,13 @@ from wire.messages.events import (
     EventBatch,
     FrameDropped,
     Inventory,
+    Pong,
     TaskDone,
     TaskFailed,
 )
 
 _KEPT = (TaskDone, TaskFailed, FrameDropped, Inventory)
+_PRESSING = (TaskFailed, FrameDropped, Inventory, Pong)
 
 
 class EventLog:
@@ -47,6 +49,16 @@ class EventLog:
     @property
     def last_seq(self) -> int:
         return self._last
+
+    @property
+    def unsent(self) -> bool:
+        return self._last > self._sent
+
+    @property
+    def pressing(self) -> bool:
+        """Something unsent waits that somebody acts on, or whose time counts."""
+        newest = (self._events[seq] for seq in self._between(self._sent, self._last))
+        return any(isinstance(event, _PRESSING) for event in newest)
 
     def append(self, event: DeviceEvent) -> None:
         self._last += 1

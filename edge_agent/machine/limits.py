@@ -11,7 +11,8 @@ class AgentLimits:
 
     `fetch_tries` counts the first try too; between tries the pause doubles from `backoff_s` to
     `backoff_max_s`. Whoever holds frames and hears nothing of them for `restate_s` says again
-    what it holds. `log_events` and `remembered` bound what is kept in memory of the past; the
+    what it holds. Events that only inform wait up to `gather_s` after the last batch for others to
+    go with, since each message costs more than its content. `log_events` and `remembered` bound what is kept in memory of the past; the
     classes that use them say what happens at the bound.
     """
 
@@ -20,6 +21,7 @@ class AgentLimits:
     backoff_s: float = 0.5
     backoff_max_s: float = 8.0
     corrupt_refetches: int = 2
+    gather_s: float = 0.02
     repeat_s: float = 5.0
     restate_s: float = 60.0
     repeat_batches: int = 5

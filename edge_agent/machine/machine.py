@@ -83,7 +83,7 @@ class AgentMachine:
         if not agent.stopping:
             times.append(agent.fetches.wake_at(agent.now))
         if agent.online:
-            times.append(reporting.restate_wake_at(agent))
+            times += [reporting.restate_wake_at(agent), reporting.gather_wake_at(agent)]
             times += [agent.repeat_at, agent.residency.wake_at(), agent.telemetry.wake_at()]
         return min((time for time in times if time is not None), default=None)
 

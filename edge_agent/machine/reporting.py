@@ -97,11 +97,24 @@ def _publish_events(agent: Agent, now: float) -> None:
         batches = agent.log.repeated(agent.boot, agent.connection)
         _publish(agent, batches[: limits.repeat_batches])
         agent.repeat_at = now + limits.repeat_s
-    _publish(agent, agent.log.fresh(agent.boot, agent.connection))
+    if agent.log.unsent and now >= gathered_at(agent):
+        agent.said_at = now
+        _publish(agent, agent.log.fresh(agent.boot, agent.connection))
     if not len(agent.log):
         agent.repeat_at = None
     elif agent.repeat_at is None:
         agent.repeat_at = now + limits.repeat_s
+
+
+def gathered_at(agent: Agent) -> float:
+    """When the events that wait go out: at once after a pause, or when one of them is pressing."""
+    if agent.stopping or agent.log.pressing:
+        return 0.0
+    return agent.said_at + agent.limits.gather_s
+
+
+def gather_wake_at(agent: Agent) -> float | None:
+    return gathered_at(agent) if agent.log.unsent else None
 
 
 def _publish(agent: Agent, batches: list[EventBatch]) -> None:

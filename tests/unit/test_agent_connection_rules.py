@@ -13,7 +13,7 @@ from edge_agent.machine.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, partition, readings, route
 from wire.ids import ActivationId, TaskId
 from wire.messages.commands import Acknowledge, Ping, Report
-from wire.messages.events import FrameReceived, Inventory, Pong, TaskFailed
+from wire.messages.events import FrameDropped, FrameReceived, Inventory, Pong, TaskDone, TaskFailed
 from wire.messages.state import DeviceState
 
 A = partition(0, 1)
@@ -105,7 +105,7 @@ def test_events_are_repeated_until_they_are_acknowledged() -> None:
 
 
 def test_a_reconnect_repeats_from_the_first_that_was_not_acknowledged() -> None:
-    bench = Bench(limits=AgentLimits(batch_events=3))
+    bench = Bench(limits=AgentLimits(batch_events=3, gather_s=0.0))
     bench.serve(A)
     for item in range(4):
         bench.arrive(item)
@@ -190,7 +190,7 @@ def test_a_batch_that_nothing_unacknowledged_precedes_says_that_all_before_is_go
 
 
 def test_no_task_starts_while_the_log_is_full_of_what_may_not_go() -> None:
-    bench = Bench(limits=AgentLimits(log_events=2))
+    bench = Bench(limits=AgentLimits(log_events=2, gather_s=0.0))
     bench.serve(A)
     for item in range(3):
         bench.arrive(item)
@@ -271,7 +271,7 @@ def test_a_stop_waits_ten_seconds_for_a_task_and_no_longer() -> None:
 
 
 def test_who_holds_frames_and_hears_nothing_says_again_what_it_holds() -> None:
-    bench = Bench(limits=AgentLimits(restate_s=60.0))
+    bench = Bench(limits=AgentLimits(restate_s=60.0, gather_s=0.0))
     bench.serve(A, routes=(route(2, "next"),))
     bench.arrive(0)
     bench.executed(bench.running)
@@ -281,3 +281,18 @@ def test_who_holds_frames_and_hears_nothing_says_again_what_it_holds() -> None:
     bench.wait(60.0)
     assert len(bench.reported(Inventory)) == before + 1
     assert bench.reported(Inventory)[-1].outputs == (ActivationId("r", 0, 2),)
+
+
+def test_events_that_only_inform_gather_and_pressing_ones_take_them_along() -> None:
+    bench = Bench(limits=AgentLimits(gather_s=0.02))
+    bench.serve(A)
+    bench.wait(1.0)
+    bench.now += 1.0
+    bench.arrive(0)
+    assert bench.all_last(told.PublishEvents) != []
+    bench.executed(bench.running)
+    assert bench.all_last(told.PublishEvents) == []
+    assert bench.machine.wake_at() == pytest.approx(bench.now + 0.02)
+    bench.do(happened.FrameLost(ActivationId("r", 9, 0), "too_large", "why"))
+    batch = bench.the_last(told.PublishEvents).batch
+    assert [type(event) for event in batch.events][-2:] == [TaskDone, FrameDropped]
