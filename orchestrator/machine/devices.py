@@ -31,6 +31,7 @@ class Refusal:
 class Device:
     """`last_seq`: the last event of this boot that was handled; None if unknown because the boot
     is older than our knowledge. `obeyed`: the stamp of the assignment it last answered.
+    `doubtful`: it connected anew, and what was under way to and from it may be lost.
     `progress_at`: when it last did anything for anyone. `offset_s` is its clock minus ours."""
 
     name: str
@@ -58,6 +59,7 @@ class Device:
     budget_limit_nbytes: int | None = None
     reported_at: float = float("-inf")
     inventoried_at: float = float("-inf")
+    doubtful: bool = False
 
     @property
     def reachable(self) -> bool:

@@ -71,7 +71,7 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
     """Take over a newer connection, and a newer boot: then everything but the cache is gone."""
     if told.connection != device.connection:
         device.end_connection()
-        device.connection = told.connection
+        device.connection, device.doubtful = told.connection, True
         device.ping, device.pinged_at = None, None
     if told.capabilities is not None:
         device.capabilities = told.capabilities
@@ -140,7 +140,7 @@ def adopt_connection(state: State, device: Device, connection: str) -> None:
     if connection == device.connection or connection in device.ended:
         return
     device.end_connection()
-    device.connection = connection
+    device.connection, device.doubtful = connection, True
     device.ping = None
 
 

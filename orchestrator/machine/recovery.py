@@ -103,6 +103,16 @@ def forget_device(state: State, device: str) -> None:
             resend_all(state, plan, item)
 
 
+def doubt(state: State, device: str) -> None:
+    """It connected anew, perhaps because the broker died, and said what it holds: whatever else
+    was under way to it, or from it to others, counts as sent no more."""
+    for _, item in state.flying():
+        for cut, to in list(item.sent.items()):
+            concerned = to == device or device in item.outputs.get(cut, ())
+            if concerned and to not in item.inputs.get(cut, ()):
+                del item.sent[cut]
+
+
 def drop_detour(plan: Plan, item: Item, first: int) -> None:
     device = item.detours.pop(first)
     placement = plan.stage_of(first)

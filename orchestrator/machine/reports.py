@@ -323,6 +323,9 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
     for at in told.outputs:
         _output_held(state, device, at)
     _publish_unheard(state, device)
+    if device.doubtful:
+        device.doubtful = False
+        recovery.doubt(state, device.name)
     recovery.reconcile(state, device.name)
     for plan, item in state.flying():
         recovery.resend_all(state, plan, item)

@@ -97,6 +97,32 @@ def test_a_computed_input_is_sent_again_at_once_when_all_that_came_of_it_is_lost
     assert results(world, 1)
 
 
+@pytest.mark.parametrize("cut", [0, 2, 4, 6])
+def test_frames_that_died_with_the_broker_are_sent_again_once_devices_are_back(cut: int) -> None:
+    """Nobody needs to wait for a stall: who connects again says what came and what did not."""
+    world = three(compute_s=0.2)
+    lost: list[ActivationId] = []
+
+    def lose(sender: str, activation: ActivationId, to: str) -> bool:
+        if activation.cut == cut and not lost:
+            lost.append(activation)
+            return True
+        return False
+
+    world.lose_frame = lose
+    world.submit(items=3, options=IN_THREE)
+    world.run_for(20.0, lambda: bool(lost))
+    world.tell(ev.Disconnected("the broker died"))
+    world.run_for(0.5)
+    world.tell(ev.Connected("oc-again"))
+    for agent in world.agents.values():
+        agent.connect()
+    began = world.now
+    world.complete(items=3)
+    assert world.now - began < world.machine.state.options.stall_s / 2
+    assert results(world, 3)
+
+
 def test_a_silent_device_is_given_up_after_its_lease() -> None:
     world = three(4, compute_s=0.2)
     world.submit(items=2, options=IN_THREE)
