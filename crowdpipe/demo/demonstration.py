@@ -134,7 +134,7 @@ class Demonstration:
         if options.model is not None:
             work = own_work(options.model, options.items, options.max_shape)
         else:
-            with self._console.status("getting the model (once; 91 MB)"):
+            with self._console.status("preparing the model (downloaded once, 91 MB)"):
                 work = sentence_work(options.items, options.cache)
         wishes = CutWishes(max_shape=work.max_shape)
         with open_store(home) as store, BytesProgress("cutting the model") as progress:

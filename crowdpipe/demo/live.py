@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
+from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.progress import TimeElapsedColumn as Elapsed
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from crowdpipe.cli.tables import show_range
 from crowdpipe.demo.observation import Observation
@@ -17,11 +25,20 @@ from wire.messages.residency import Residency
 EVERY_HERTZ = 8
 
 
-class LiveBatch:
-    """Shown inside a `with`; without a terminal nothing is.
+class _Following(Progress):
+    """Bars that are brought up to date each time they are drawn."""
 
-    Bars are brought up to date at each result, and by `tick`.
-    """
+    def __init__(self, follow: Callable[[], None], *columns: ProgressColumn, **others: Any) -> None:
+        self._follow = follow
+        super().__init__(*columns, **others)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        self._follow()
+        return super().get_renderables()
+
+
+class LiveBatch:
+    """Shown inside a `with`; without a terminal nothing is."""
 
     def __init__(
         self,
@@ -34,22 +51,22 @@ class LiveBatch:
         self._watcher = watcher
         self._devices = tuple(devices)
         self._before = watcher.look(self._tasks)
-        self._progress = Progress(
+        self._bars: dict[str, TaskID] = {}
+        self._progress = _Following(
+            self._follow,
             TextColumn("{task.description}"),
             BarColumn(bar_width=36),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}"),
-            Elapsed(),
+            TimeElapsedColumn(),
             console=console,
             refresh_per_second=EVERY_HERTZ,
             transient=True,
             disable=not console.is_terminal,
         )
         self._results = self._progress.add_task(title, total=items, note="results")
-        self._bars: dict[str, TaskID] = {
-            name: self._progress.add_task(f"  {name}", total=items, note="")
-            for name in self._devices
-        }
+        for name in self._devices:
+            self._bars[name] = self._progress.add_task(f"  {name}", total=items, note="")
 
     def _tasks(self, observation: Observation) -> dict[str, tuple[int, str]]:
         """Per device its tasks so far, and what it serves or is doing to serve it."""
@@ -62,12 +79,12 @@ class LiveBatch:
 
     def result(self) -> None:
         self._progress.advance(self._results)
-        self.tick()
 
-    def tick(self) -> None:
+    def _follow(self) -> None:
         for name, (tasks, note) in self._watcher.look(self._tasks).items():
-            before = self._before.get(name, (0, ""))[0]
-            self._progress.update(self._bars[name], completed=tasks - before, note=note)
+            if name in self._bars:
+                before = self._before.get(name, (0, ""))[0]
+                self._progress.update(self._bars[name], completed=tasks - before, note=note)
 
     def __enter__(self) -> LiveBatch:
         self._progress.start()

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from broker_config.child import Child
+from broker_config.private_file import make_private_folder
 from wire.errors import OperatorError, TimedOut
 
 START_LIMIT_S = 30.0
@@ -46,6 +47,7 @@ class ServedSystem:
 
     def start(self) -> None:
         """Return once everything runs; `OperatorError` has the program's last words if not."""
+        make_private_folder(self._log.parent)
         self._child.start()
         deadline = time.monotonic() + START_LIMIT_S
         while not self._is_ready():
