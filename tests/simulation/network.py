@@ -2,7 +2,8 @@
 
 Topics are `<kind>/<name>`. Messages on one topic keep their order, those on different topics do
 not. The weather decides which messages are lost, come twice or late; retained ones are only lost
-with the broker itself. Records pass through their JSON, as they would outside.
+with the broker itself, and repeated in their order, as MQTT has it. Others may be repeated late.
+Records pass through their JSON, as they would outside.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Broker:
                 continue
             self._deliver(client, message)
             if self._chance(self.weather.doubling):
-                self._deliver(client, message, again=True)
+                self._deliver(client, message, again=not keep)
 
     def _readers(self, message: Message) -> list[str]:
         readers = [message.name] if message.kind in TO_NAMED else []
