@@ -94,8 +94,9 @@ class Demonstration:
         begun = time.monotonic()
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crowdpipe-demo-")))
+            work = self._work()
             broker = self._serve(stack, home)
-            work, manifest = self._model(home)
+            work, manifest = self._cut(home, work)
             watcher = stack.enter_context(Watcher(_login(home, broker, WATCHER)))
             self._start_agents(stack, home, broker, manifest, watcher)
             batches = self._batches(broker, work, watcher)
@@ -129,20 +130,23 @@ class Demonstration:
         self._say(f"model store   {record.store}")
         return record.url
 
-    def _model(self, home: Path) -> tuple[Work, Manifest]:
+    def _work(self) -> Work:
         options = self._options
         if options.model is not None:
-            work = own_work(options.model, options.items, options.max_shape)
-        else:
-            with self._console.status("preparing the model (downloaded once, 91 MB)"):
-                work = sentence_work(options.items, options.cache)
+            return own_work(options.model, options.items, options.max_shape)
+        if not options.cache.exists():
+            self._say("The model is downloaded once (91 MB) …")
+        with self._console.status("preparing the model"):
+            return sentence_work(options.items, options.cache)
+
+    def _cut(self, home: Path, work: Work) -> tuple[Work, Manifest]:
         wishes = CutWishes(max_shape=work.max_shape)
         with open_store(home) as store, BytesProgress("cutting the model") as progress:
             manifest = add_model(store, work.model, work.name, wishes, progress.so_far)
         need = resident_need(manifest.segments)
         self._say(
-            f"model         {work.name}: {show_nbytes(manifest.nbytes)} in "
-            f"{len(manifest.segments)} segments; {show_nbytes(need)} once loaded"
+            f"model         {work.name}: {show_nbytes(manifest.nbytes)}, cut into "
+            f"{len(manifest.segments)}; {show_nbytes(need)} once loaded"
         )
         return work.ready(manifest), manifest
 

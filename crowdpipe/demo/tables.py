@@ -133,12 +133,12 @@ def conclusions(figures: DemoFigures) -> list[str]:
     faster = 1 - figures.streaming.latency_s / figures.barrier.latency_s
     if faster > 0:
         told.append(f"Streaming took {faster:.0%} less time than the barrier.")
-    busy = [device for device in figures.devices if device.tasks and device.rss_peak_nbytes]
-    if busy:
-        largest = max(busy, key=lambda device: device.rss_peak_nbytes)
+    whole = figures.single_process.rss_peak_nbytes
+    largest = max(figures.devices, key=lambda device: device.rss_peak_nbytes, default=None)
+    if largest is not None and 0 < largest.rss_peak_nbytes < whole:
         told.append(
             f"One process with the whole model peaks at "
-            f"{show_nbytes(figures.single_process.rss_peak_nbytes)}; the largest device at "
+            f"{show_nbytes(whole)}; the largest device at "
             f"{show_nbytes(largest.rss_peak_nbytes)}, which is "
             f"{show_nbytes(largest.rss_rise_nbytes)} above its runtime alone."
         )
