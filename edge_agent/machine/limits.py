@@ -11,9 +11,10 @@ class AgentLimits:
 
     `fetch_tries` counts the first try too; between tries the pause doubles from `backoff_s` to
     `backoff_max_s`. Whoever holds frames and hears nothing of them for `restate_s` says again
-    what it holds. Events that only inform wait up to `gather_s` after the last batch for others to
-    go with, since each message costs more than its content. `log_events` and `remembered` bound what is kept in memory of the past; the
-    classes that use them say what happens at the bound.
+    what it holds. Events that only inform wait up to `gather_s` after the last batch for others
+    to go with, since each message costs more than its content. `log_events` and `remembered`
+    bound what is kept in memory of the past; the classes that use them say what happens at the
+    bound.
     """
 
     parallel_fetches: int = 2
