@@ -6,6 +6,7 @@ means one size, before anything is sent. The orchestrator checks again: this is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,21 +22,29 @@ from wire.messages.model import ModelSummary
 from wire.planes import Lossless
 
 Feeds = Mapping[str, Any]
+_MINTED = re.compile(r".+\.\d+")  # `<tensor>.<axis>`, where the model's author gave no name
 
 
 @dataclass(frozen=True, slots=True)
 class NodeArg:
-    """An input or output: `shape` holds sizes and the names of symbolic dimensions, `type` is
-    such as `tensor(float)`. As in ONNX Runtime, a scalar and an unknown rank both read `[]`."""
+    """An input or output: `shape` holds sizes and the names of symbolic dimensions (None for one
+    without a name), `type` is such as `tensor(float)`. As in ONNX Runtime, a scalar and an unknown
+    rank both read `[]`."""
 
     name: str
-    shape: list[int | str]
+    shape: list[int | str | None]
     type: str
 
 
 def node_arg(spec: TensorSpec) -> NodeArg:
-    shape: list[int | str] = [int(dim) if dim.isdecimal() else dim for dim in spec.dims]
+    shape = [_size(dim) for dim in spec.dims]
     return NodeArg(spec.name, shape if spec.rank_known else [], type_name(spec.kind))
+
+
+def _size(dim: str) -> int | str | None:
+    if dim.isdecimal():
+        return int(dim)
+    return None if _MINTED.fullmatch(dim) else dim
 
 
 def type_name(kind: Element) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import helper
 
 from crowdpipe.client.arrays import decode_array
 from crowdpipe.client.signature import node_arg, output_names_of, tensors_of
+from orchestrator.segmentation.blob_sink import FolderSink
+from orchestrator.segmentation.segmenter import segment
+from tests.support import models
 from wire.elements import Element
 from wire.errors import InvalidInput
 from wire.manifest import TensorSpec
@@ -122,3 +128,18 @@ def test_outputs_are_all_or_those_named():
     assert output_names_of(model(IDS), ["scale", "y"]) == ("scale", "y")
     with pytest.raises(InvalidInput, match="no output 'z'; it has y, scale"):
         output_names_of(model(IDS), ["z"])
+
+
+def test_dimensions_without_a_name_read_as_in_onnx_runtime(tmp_path: Path) -> None:
+    proto = models.model_of(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [models.value("x", [None, "width", 3])],
+        [models.value("y", [None, "width", 3])],
+    )
+    path = models.save(proto, tmp_path / "model.onnx")
+    manifest = segment(path, "model", FolderSink(tmp_path / "blobs"))
+    session = onnxruntime.InferenceSession(path)
+    mine, theirs = node_arg(manifest.inputs[0]), session.get_inputs()[0]
+    assert (mine.name, mine.shape, mine.type) == (theirs.name, theirs.shape, theirs.type)
+    assert mine.shape == [None, "width", 3]
+    assert node_arg(manifest.outputs[0]).shape == session.get_outputs()[0].shape
