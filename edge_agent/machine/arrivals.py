@@ -42,7 +42,7 @@ def _new(agent: Agent, event: FrameArrived, now: float) -> None:
         agent.tell(ForgetFrame(head.activation, "input"))
     elif taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
         _refuse(agent, head, "too_large", _over_bound(head, taker))
-    elif agent.held.nbytes + head.nbytes > agent.capabilities.hold_nbytes:
+    elif not _has_room(agent, head, wanted=taker is not None, now=now):
         _refuse(agent, head, "too_large", _over_hold(agent, head))
     elif taker:
         _admit(agent, event, now).life.move("waiting", now)
@@ -53,6 +53,18 @@ def _new(agent: Agent, event: FrameArrived, now: float) -> None:
         entry = _admit(agent, event, now)
         entry.early_since = now
         entry.life.move("early", now)
+
+
+def _has_room(agent: Agent, head: FrameHead, *, wanted: bool, now: float) -> bool:
+    """Early frames give way to one that a partition takes: the newest first, with an event each.
+    Nothing else that is held does."""
+    lacking = agent.held.nbytes + head.nbytes - agent.capabilities.hold_nbytes
+    if lacking > 0 and wanted and lacking <= agent.held.early_nbytes:
+        for entry in reversed(agent.held.early()):
+            if lacking > 0:
+                lacking -= entry.head.nbytes
+                drop(agent, entry, "early", "no partition takes it, and others need the room", now)
+    return lacking <= 0
 
 
 def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:

@@ -210,6 +210,19 @@ def test_what_is_held_has_a_bound_and_the_newest_arrival_goes() -> None:
     assert (drop.activation, drop.kind) == (name(2, 0), "too_large")
 
 
+def test_early_frames_give_way_to_what_a_partition_takes() -> None:
+    bench = Bench(replace(CAPABILITIES, hold_nbytes=1500))
+    bench.serve(A)
+    bench.arrive(0, 2)
+    bench.arrive(1, 2)
+    bench.arrive(2)
+    bench.arrive(3)
+    assert [drop.activation for drop in bench.reported(FrameDropped)] == [name(1, 2)]
+    bench.arrive(4, 2)
+    assert bench.reported(FrameDropped)[-1].kind == "too_large"
+    assert bench.reported(FrameReceived)[-1].activation == name(3, 0)
+
+
 def test_a_lost_frame_is_reported_unless_it_is_held() -> None:
     bench = Bench()
     bench.serve(A)
