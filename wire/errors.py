@@ -108,6 +108,12 @@ class StoreUnreachable(OperatorError):
     kind = "store_unreachable"
 
 
+class HubUnreachable(OperatorError):
+    """The server that models are fetched from cannot be reached, or does not answer."""
+
+    kind = "hub_unreachable"
+
+
 class PortTaken(OperatorError):
     kind = "port_taken"
 

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up
+from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, watch
 
 EXIT_CODES = """\b
 Exit codes:
   0  done
+  1  a check found a difference
+  1  the demo's results are not the whole model's, or a fault of this program
   2  what was asked for cannot be done as asked (the message says what to change)
   3  something that is set up here is missing or broken (broker, store, devices)
   4  another program broke the protocol
@@ -31,7 +33,7 @@ def build() -> typer.Typer:
         epilog=EXIT_CODES,
     )
     app.callback()(root)
-    for module in (up, agent, plan, run, devices, demo):
+    for module in (up, agent, plan, run, devices, watch, demo):
         module.register(app)
     for group in (model, device):
         app.add_typer(group.build())

@@ -1,12 +1,12 @@
-"""`crowdpipe model add|list|show|remove`: what the store has."""
+"""`crowdpipe model add|check|list|show|remove`: what the store has."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crowdpipe.cli.model_check import check
 from crowdpipe.cli.options import Home, Json, example, home_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def build() -> typer.Typer:
             "crowdpipe model add bert.onnx --name bert --max-shape batch=1,sequence=128"
         ),
     )(add)
+    group.command("check", epilog=example("crowdpipe model check bert.onnx --segments 8"))(check)
     group.command("list", epilog=example("crowdpipe model list"))(show_all)
     group.command("show", epilog=example("crowdpipe model show bert"))(show)
     group.command("remove", epilog=example("crowdpipe model remove bert"))(remove)
@@ -32,7 +33,9 @@ def build() -> typer.Typer:
 
 
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="As its author made it.")],
+    file: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A file, a folder, or hf://org/name[/path].")
+    ],
     name: Annotated[str, typer.Option(metavar="NAME", help="1 to 32 of a-z, 0-9 and '-'.")],
     max_segment: Annotated[
         str | None,
@@ -55,14 +58,16 @@ def add(
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.progress import BytesProgress
     from crowdpipe.cli.quantities import parse_nbytes, parse_shape, show_nbytes
+    from crowdpipe.serving.model_files import find_model
     from crowdpipe.serving.models import CutWishes, add_model
     from crowdpipe.serving.stores import open_store
 
     wishes = CutWishes(
         parse_nbytes(max_segment) if max_segment else None, segments, parse_shape(max_shape)
     )
+    path = find_model(file)
     with open_store(home_of(home)) as store, BytesProgress(f"adding {name}") as progress:
-        manifest = add_model(store, file, name, wishes, progress.so_far)
+        manifest = add_model(store, path, name, wishes, progress.so_far)
     if as_json:
         print_json(_summary(manifest))
         return

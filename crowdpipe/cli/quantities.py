@@ -33,6 +33,14 @@ def show_nbytes(nbytes: float | None) -> str:
     return f"{nbytes:.0f} B"
 
 
+def show_count(count: float) -> str:
+    """`850`, `12.3 k`, `1.4 M`, `2.0 G`: of multiply-adds and the like."""
+    for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count:.0f}"
+
+
 def show_seconds(seconds: float | None) -> str:
     """`1.23 s`, `45 ms`, `2 min 5 s`; a dash where there is no reading."""
     if seconds is None:

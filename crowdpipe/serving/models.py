@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crowdpipe.serving.stores import Store
 from wire.errors import InvalidModel
 from wire.manifest import BlobRef, Manifest
 from wire.record import encode
+
+if TYPE_CHECKING:
+    from orchestrator.segmentation.options import SegmentOptions
 
 Progress = Callable[[int, int], None]
 """Bytes of weights done, and in total."""
@@ -23,6 +28,24 @@ class CutWishes:
     segments: int | None = None
     max_shape: dict[str, int] = field(default_factory=dict)
 
+    def options(self) -> SegmentOptions:
+        from orchestrator.segmentation.options import MAX_SEGMENT_NBYTES, SegmentOptions
+
+        return SegmentOptions(
+            max_segment_nbytes=self.max_segment_nbytes or MAX_SEGMENT_NBYTES,
+            segments=self.segments,
+            max_shape=self.max_shape,
+        )
+
+
+@contextmanager
+def naming_file(file: Path) -> Iterator[None]:
+    """The segmenter says what is wrong inside; people also want to know which file."""
+    try:
+        yield
+    except InvalidModel as error:
+        raise error if str(file) in str(error) else type(error)(f"{file}: {error}") from None
+
 
 def add_model(
     store: Store, file: Path, name: str, wishes: CutWishes, progress: Progress | None = None
@@ -32,22 +55,24 @@ def add_model(
     Raises `InvalidModel`, `InvalidName`, `UserError`, `StoreUnreachable` or `DiskFull`.
     """
     # onnx takes a while to import: only here, not for every command.
-    from orchestrator.segmentation.options import MAX_SEGMENT_NBYTES, SegmentOptions
     from orchestrator.segmentation.segmenter import segment
-
-    options = SegmentOptions(
-        max_segment_nbytes=wishes.max_segment_nbytes or MAX_SEGMENT_NBYTES,
-        segments=wishes.segments,
-        max_shape=wishes.max_shape,
-    )
 
     def keep(chunks: Iterable[bytes]) -> BlobRef:
         return store.blobs.put(chunks)
 
-    try:
-        manifest = segment(file, name, keep, options=options, progress=progress)
-    except InvalidModel as error:
-        # The segmenter says what is wrong inside; people also want to know which file.
-        raise error if str(file) in str(error) else type(error)(f"{file}: {error}") from None
+    with naming_file(file):
+        manifest = segment(file, name, keep, options=wishes.options(), progress=progress)
     store.manifests.put(name, encode(manifest))
     return manifest
+
+
+def record_reference(store: Store, checked: Manifest) -> list[str]:
+    """Keeps `checked.reference` with every stored model that is the same, cut the same way; their
+    names. What devices serve does not change by it."""
+    kept = []
+    for name in store.manifests.names():
+        stored = store.get(name)
+        if stored.digest == checked.digest and stored.reference != checked.reference:
+            store.manifests.put(name, encode(replace(stored, reference=checked.reference)))
+            kept.append(name)
+    return kept

@@ -7,7 +7,7 @@ records the largest difference; `tolerance` derives the limit that segments must
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,15 @@ from orchestrator.segmentation.verify import (
     Settings,
     compare,
     is_inexact,
-    run_whole,
+    open_session,
+    run_session,
 )
 from wire.manifest import Reference
 
 DEFAULT = Settings()
+EXACT = Settings(optimise=False)
 OTHERS = (
-    Settings(optimise=False),
+    EXACT,
     Settings(threads=2),
     Settings(prepack=False),
     Settings(optimise=False, prepack=False),
@@ -36,20 +38,43 @@ OTHERS = (
 EPSILONS = 84  # 1e-5 for float32
 
 
-def measure(path: Path, items: Iterable[Feeds]) -> Reference:
-    """The spread of ONNX Runtime on the model at `path` over `items`.
+Runs = dict[Settings, list[Outputs]]
+"""The outputs of the whole model for each item, under each setting."""
+
+
+def run_all(
+    path: Path, items: Sequence[Feeds], done: Callable[[Settings], None] | None = None
+) -> Runs:
+    """Runs the model at `path` on `items` as devices run it and under each other setting, one
+    session after the other; `done` hears of each."""
+    runs: Runs = {}
+    for settings in (DEFAULT, *OTHERS):
+        session = open_session(path, exact=False, settings=settings)
+        runs[settings] = [run_session(session, feeds) for feeds in items]
+        del session  # before the next one is opened: two would hold the weights twice
+        if done is not None:
+            done(settings)
+    return runs
+
+
+def measure(path: Path, items: Sequence[Feeds]) -> Reference:
+    """The spread of ONNX Runtime on the model at `path` over `items`."""
+    return reference_of(run_all(path, items))
+
+
+def reference_of(runs: Runs) -> Reference:
+    """The largest difference between the usual outputs and those of any other setting.
 
     A model that draws random numbers, or whose outputs are not finite in the same places, has
     an infinite spread; recorded as the largest finite float, since JSON has no infinity.
     """
-    worst = 0.0
-    for feeds in items:
-        usual = run_whole(path, feeds, exact=False, settings=DEFAULT)
-        for settings in OTHERS:
-            worst = max(worst, compare(run_whole(path, feeds, False, settings), usual))
+    usual = runs[DEFAULT]
+    worst = max(
+        (compare(a, b) for settings in runs for a, b in zip(runs[settings], usual, strict=True)),
+        default=0.0,
+    )
     spread = min(worst, float(np.finfo(np.float64).max))
-    names = tuple(str(one) for one in (DEFAULT, *OTHERS))
-    return Reference(onnxruntime.__version__, spread, names)
+    return Reference(onnxruntime.__version__, spread, tuple(str(one) for one in runs))
 
 
 def tolerance(array: Array, spread: float) -> float:

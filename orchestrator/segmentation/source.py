@@ -86,6 +86,14 @@ def open_model(path: Path) -> ModelSource:
     return ModelSource(path, model, _source_blob(model, path))
 
 
+def external_files(path: Path) -> tuple[str, ...]:
+    """The other files that the model at `path` says its weights are in, relative to its folder.
+    Nothing of that is checked. Raises `InvalidModel` if it is no model."""
+    model = _parse(path.absolute())
+    places = {external_range(t).location for t in all_tensors(model) if is_external(t)}
+    return tuple(sorted(places - {path.name}))
+
+
 def _parse(path: Path) -> onnx.ModelProto:
     skeleton = _skeleton_of(path)
     if len(skeleton) > MAX_SKELETON_NBYTES:

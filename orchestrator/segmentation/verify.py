@@ -7,7 +7,7 @@ have. *Exact* switches graph optimisation off on both sides: then outputs are eq
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ from wire.elements import Element
 from wire.manifest import Manifest
 
 Array = NDArray[Any]
-Feeds = Mapping[str, Array]
+Feeds = Mapping[str, Any]  # arrays, or ONNX Runtime's own values
 Outputs = dict[str, Array]
 Value: TypeAlias = Any  # onnxruntime.OrtValue, which has no type stubs
 
@@ -33,26 +33,45 @@ _EXTENDED: dict[int, Any] = {
     Element.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
     Element.FLOAT8E5M2: ml_dtypes.float8_e5m2,
     Element.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
+    Element.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
 }
-_PACKED = frozenset({Element.INT4, Element.UINT4, Element.FLOAT4E2M1})
+_PACKED = frozenset({Element.INT4, Element.UINT4, Element.INT2, Element.UINT2, Element.FLOAT4E2M1})
+_PACKED_DTYPES = frozenset(
+    {np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4), np.dtype(ml_dtypes.int2),
+     np.dtype(ml_dtypes.uint2), np.dtype(ml_dtypes.float4_e2m1fn)}
+)  # fmt: skip
 _BY_DTYPE = {np.dtype(dtype): int(kind) for kind, dtype in _EXTENDED.items()}
 
 
 def run_chain(folder: Path, manifest: Manifest, feeds: Feeds, exact: bool) -> Outputs:
     """The model's outputs by name, computed segment by segment from the blobs in `folder`."""
-    live = {name: to_value(array) for name, array in feeds.items()}
+    return run_chains(folder, manifest, [feeds], exact)[0]
+
+
+def run_chains(
+    folder: Path, manifest: Manifest, items: Sequence[Feeds], exact: bool
+) -> list[Outputs]:
+    """As `run_chain` for several items; each segment is loaded once."""
+    live = [{name: to_value(array) for name, array in feeds.items()} for feeds in items]
     for segment, cut in zip(manifest.segments, manifest.cuts[1:], strict=True):
         session = open_session(folder / segment.graph.digest, exact)
-        given = {name: live[name] for name in segment.inputs}
-        made = session.run_with_ort_values(list(segment.outputs), given)
-        live.update(zip(segment.outputs, made, strict=True))
-        live = {name: live[name] for name in cut.names}
-    return {tensor.name: to_array(live[tensor.name]) for tensor in manifest.outputs}
+        for values in live:
+            given = {name: values[name] for name in segment.inputs}
+            made = session.run_with_ort_values(list(segment.outputs), given)
+            values.update(zip(segment.outputs, made, strict=True))
+            for name in values.keys() - set(cut.names):
+                del values[name]
+    names = [tensor.name for tensor in manifest.outputs]
+    return [{name: to_array(values[name]) for name in names} for values in live]
 
 
 def run_whole(path: Path, feeds: Feeds, exact: bool, settings: Settings | None = None) -> Outputs:
     """The outputs by name of the author's file in one session."""
-    session = open_session(path, exact, settings)
+    return run_session(open_session(path, exact, settings), feeds)
+
+
+def run_session(session: onnxruntime.InferenceSession, feeds: Feeds) -> Outputs:
+    """All outputs by name of a session on one item."""
     names = [output.name for output in session.get_outputs()]
     given = {name: to_value(array) for name, array in feeds.items()}
     made = session.run_with_ort_values(names, given)
@@ -84,7 +103,7 @@ def open_session(
         level.ORT_ENABLE_ALL if wanted.optimise else level.ORT_DISABLE_ALL
     )
     options.intra_op_num_threads = wanted.threads
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what goes wrong is raised, and told by whoever catches it
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.disable_prepacking", "0" if wanted.prepack else "1")
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -95,11 +114,32 @@ def dtype_of(kind: Element) -> np.dtype[Any]:
     return np.dtype(_EXTENDED.get(kind) or onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 
-def to_value(array: Array) -> Value:
+def to_value(array: Any) -> Value:
+    """ONNX Runtime's value of an array of any tensor type; one of its own stays what it is."""
+    if isinstance(array, onnxruntime.OrtValue):
+        return array
+    if array.dtype == object or array.dtype in _PACKED_DTYPES:
+        return value_of(onnx.numpy_helper.from_array(array))
     kind = _BY_DTYPE.get(array.dtype)
     if kind is None:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
+
+
+def value_of(tensor: onnx.TensorProto) -> Value:
+    """ONNX Runtime's value of a tensor that numpy cannot hand over (strings, packed types): a
+    model that holds it, and does nothing else, gives it."""
+    held = onnx.TensorProto()
+    held.CopyFrom(tensor)
+    held.name = "held"
+    output = onnx.helper.make_tensor_value_info("held", tensor.data_type, list(tensor.dims))
+    graph = onnx.helper.make_graph([], "held", [], [output], [held])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run_with_ort_values(["held"], {})[0]
 
 
 def to_array(value: Value) -> Array:
