@@ -145,12 +145,14 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
 def remove(name: Name, home: Home = None) -> None:
     """Forget a model and what only it uses. Its runs end with an error."""
     from crowdpipe.cli.console import say
+    from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.stores import open_store
     from model_store.manifests import unknown
 
     with open_store(home_of(home)) as store:
         if not store.manifests.remove(name):
             raise unknown(name)
+    await_announced(home_of(home), name, None)
     say(f"{name} is removed.")
 
 

@@ -92,4 +92,5 @@ def _tell(system: System, as_json: bool) -> None:
     print()
     print("To add a phone, type here (it prints the line to type on the phone):")
     print(f"  {device_add_line(home, home_folder())}")
+    print("To watch what happens: crowdpipe watch")
     print("Ctrl-C stops everything.", flush=True)

@@ -24,10 +24,8 @@ from crowdpipe.demo.batch import Batch, run_batch
 from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import DemoFigures, ModelFigures, PhaseFigures, device_figures
 from crowdpipe.demo.live import LiveBatch
-from crowdpipe.demo.observation import Observation
 from crowdpipe.demo.reference import Reference, measure_reference
 from crowdpipe.demo.timeline import Phase, timeline_page
-from crowdpipe.demo.watcher import Watcher
 from crowdpipe.demo.work import Work, own_work, sentence_work
 from crowdpipe.home import read_up
 from crowdpipe.items_file import Arrays, read_items, write_items
@@ -35,7 +33,9 @@ from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.served import ServedSystem
 from crowdpipe.serving.stores import open_store
-from crowdpipe.serving.system import WATCHER
+from crowdpipe.watching.login import WATCHER, login_of
+from crowdpipe.watching.observation import Observation
+from crowdpipe.watching.watcher import Watcher
 from wire.broker_url import BrokerUrl
 from wire.errors import OperatorError, TimedOut, UserError
 from wire.manifest import Manifest
@@ -97,7 +97,7 @@ class Demonstration:
             work = self._work()
             broker = self._serve(stack, home)
             work, manifest = self._cut(home, work)
-            watcher = stack.enter_context(Watcher(_login(home, broker, WATCHER)))
+            watcher = stack.enter_context(Watcher(login_of(home, broker, WATCHER)))
             self._start_agents(stack, home, broker, manifest, watcher)
             batches = self._batches(broker, work, watcher)
             reference, whole = self._whole_model(home, work)
@@ -169,7 +169,7 @@ class Demonstration:
     ) -> None:
         budgets = self._budgets(manifest)
         specs = [
-            AgentSpec(name, _login(home, broker, name), budget)
+            AgentSpec(name, login_of(home, broker, name), budget)
             for name, budget in zip(self._names, budgets, strict=True)
         ]
         agents = stack.enter_context(LocalAgents(specs, home / "agents"))
@@ -295,14 +295,6 @@ class Demonstration:
             timeline=str(self._options.timeline.resolve()),
             elapsed_s=time.monotonic() - begun,
         )
-
-
-def _login(home: Path, broker: BrokerUrl, name: str) -> BrokerUrl:
-    """`broker` as `name`, unless it is somebody else's with one login for all."""
-    credentials = Credentials(home)
-    user = credentials.get(name)
-    shared = broker.user is not None and credentials.get(broker.user) is None
-    return broker if user is None or shared else broker.login(user.name, user.secret)
 
 
 def _compared(name: str, batch: Batch, whole: Sequence[Arrays]) -> _Done:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from crowdpipe.demo.observation import DeviceRecord, Load, Observation
 from crowdpipe.demo.reference import Reference
+from crowdpipe.watching.observation import DeviceRecord, Load, Observation
 from wire.record import to_plain
 
 TOLERANCE = 1e-5

@@ -18,8 +18,8 @@ from rich.progress import (
 )
 
 from crowdpipe.cli.tables import show_range
-from crowdpipe.demo.observation import Observation
-from crowdpipe.demo.watcher import Watcher
+from crowdpipe.watching.observation import Observation
+from crowdpipe.watching.watcher import Watcher
 from wire.messages.residency import Residency
 
 EVERY_HERTZ = 8

@@ -14,7 +14,7 @@ from html import escape
 
 from crowdpipe.cli.quantities import show_seconds
 from crowdpipe.demo.colour import item_colour
-from crowdpipe.demo.observation import Span
+from crowdpipe.watching.observation import Span
 
 WIDTH = 1200.0
 LEFT = 116.0  # where lanes begin; names stand before

@@ -22,6 +22,7 @@ from broker_config.choice import choose_broker
 from broker_config.credentials import Credentials
 from crowdpipe.home import remove_up, write_up
 from crowdpipe.serving.addresses import WILDCARDS, own_address, reached_from_outside
+from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
 from orchestrator.shell.orchestrator import Orchestrator
 from orchestrator.shell.settings import make_settings
@@ -31,7 +32,6 @@ from wire.topics import ORCHESTRATOR, Role
 from wire.users import User
 
 CLIENT = "local"  # the user as whom commands on this machine connect
-WATCHER = "watcher"
 LOOPBACK = "127.0.0.1"
 READY_LIMIT_S = 20.0
 LOOK_EVERY_S = 0.3

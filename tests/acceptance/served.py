@@ -10,12 +10,12 @@ from pathlib import Path
 import onnx
 
 from broker_config.credentials import Credentials
-from crowdpipe.demo.watcher import Watcher
 from crowdpipe.home import read_up
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.served import ServedSystem
 from crowdpipe.serving.stores import open_store
+from crowdpipe.watching.watcher import Watcher
 from tests.support.models import mlp, save
 from wire.broker_url import BrokerUrl
 from wire.manifest import Manifest

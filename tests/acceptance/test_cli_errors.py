@@ -211,7 +211,7 @@ def test_a_wait_that_reaches_its_limit_says_what_for(tmp_path: Path, npz: Save) 
 
 
 def test_help_is_quick_to_read_and_has_an_example(crowdpipe: Crowdpipe) -> None:
-    commands = [(), ("up",), ("agent",), ("plan",), ("run",), ("devices",), ("demo",)]
+    commands = [(), ("up",), ("agent",), ("plan",), ("run",), ("devices",), ("watch",), ("demo",)]
     commands += [("model", leaf) for leaf in ("add", "list", "show", "remove")]
     commands += [("device", leaf) for leaf in ("add", "remove")]
     for command in commands:

@@ -136,6 +136,21 @@ def test_json_on_stdout_is_json_and_nothing_else(desk: Desk) -> None:
         json.loads(desk.do(*command, "--json").out)
 
 
+def test_watching_prints_what_any_mqtt_client_would_see(desk: Desk) -> None:
+    line = shlex.split(desk.do("watch", "--line").out)
+    assert line[0] == "mosquitto_sub"
+    assert line[-3:] == ["-t", "crowdpipe/#", "-v"]
+    watching = ProcessTree(desk.home, "watch", "--json")
+    out = watching.process.stdout
+    assert out is not None
+    try:
+        topics = {json.loads(out.readline())["topic"] for _ in range(4)}
+    finally:
+        watching.process.terminate()
+        watching.process.wait(10)
+    assert "crowdpipe/v1/devices/desk/state" in topics
+
+
 def test_an_added_phone_is_let_in_and_a_removed_one_is_not(desk: Desk, tmp_path: Path) -> None:
     line = shlex.split(desk.do("device", "add", "pixel-7").out)
     assert line[:2] == ["crowdpipe-agent", "--broker"]

@@ -12,9 +12,9 @@ from crowdpipe.demo.figures import (
     PhaseFigures,
     device_figures,
 )
-from crowdpipe.demo.observation import Load, Observation
 from crowdpipe.demo.reference import Reference
 from crowdpipe.demo.tables import answer_table, conclusions, device_table, run_table
+from crowdpipe.watching.observation import Load, Observation
 
 
 def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) -> PhaseFigures:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crowdpipe.demo.colour import item_colour, oklch
-from crowdpipe.demo.observation import Span
 from crowdpipe.demo.timeline import Phase, nice_step, panel, timeline_page
+from crowdpipe.watching.observation import Span
 
 DEVICES = ("phone-1", "phone-2")
 

@@ -27,7 +27,7 @@ from wire.messages.events import (
 from wire.messages.model import ModelSummary
 from wire.messages.requests import RunProgress
 from wire.messages.residency import Residency
-from wire.messages.state import DeviceState
+from wire.messages.state import DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry
 from wire.record import decode
 from wire.topics import Topics
@@ -131,6 +131,7 @@ class Observation:
     def __init__(self, topics: Topics | None = None) -> None:
         self._topics = Topics() if topics is None else topics
         self.devices: dict[str, DeviceRecord] = {}
+        self.orchestrator: OrchestratorState | None = None
         self.models: dict[str, ModelSummary] = {}
         self.runs: dict[str, RunProgress] = {}
         self.unreadable: list[str] = []
@@ -146,6 +147,7 @@ class Observation:
     def _take(self, topic: str, payload: bytes, now: float) -> None:
         parsed = self._topics.parse(topic)
         if not payload:  # an empty retained message: forgotten
+            self.models.pop(parsed.variables.get("m", ""), None)
             return
         if parsed.name == "run":
             progress: RunProgress = decode(RunProgress, payload)
@@ -153,6 +155,8 @@ class Observation:
         elif parsed.name == "model":
             summary: ModelSummary = decode(ModelSummary, payload)
             self.models[summary.name] = summary
+        elif parsed.name == "orchestrator_state":
+            self.orchestrator = decode(OrchestratorState, payload)
         elif "d" in parsed.variables:
             self._take_device(parsed.name, self._device(parsed.variables["d"]), payload, now)
 

@@ -18,7 +18,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from crowdpipe.demo.observation import Observation
+from crowdpipe.watching.observation import Observation
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, Refused, TimedOut
 from wire.ids import mint
@@ -29,17 +29,20 @@ Answer = TypeVar("Answer")
 
 
 class Watcher:
-    """Connected inside a `with`; `clock` stamps arrivals."""
+    """Connected inside a `with`; `clock` stamps arrivals, `hear` gets every message as it came
+    (in paho's thread, so it must not take long)."""
 
     def __init__(
         self,
         url: BrokerUrl,
         topics: Topics | None = None,
         clock: Callable[[], float] = time.monotonic,
+        hear: Callable[[str, bytes], None] | None = None,
     ) -> None:
         self._url = url
         self._topics = Topics() if topics is None else topics
         self._clock = clock
+        self._hear = hear
         self._changed = threading.Condition()
         self._observation = Observation(self._topics)
         self._refusal: str | None = None
@@ -95,6 +98,8 @@ class Watcher:
         with self._changed:
             self._observation.see(message.topic, bytes(message.payload), now)
             self._changed.notify_all()
+        if self._hear is not None:
+            self._hear(message.topic, bytes(message.payload))
 
     def look(self, ask: Callable[[Observation], Answer]) -> Answer:
         """What `ask` says of the observation, which does not change meanwhile."""

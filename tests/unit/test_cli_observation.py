@@ -1,4 +1,4 @@
-from crowdpipe.demo.observation import Observation
+from crowdpipe.watching.observation import Observation
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.events import (
     DeviceEvent,

@@ -1,0 +1,64 @@
+"""`crowdpipe watch`: what any MQTT client sees under `crowdpipe/#`, as it happens."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+from typing import Annotated
+
+import typer
+
+from crowdpipe.cli.options import Broker, Home, Json, broker_of, example, home_of
+from wire.broker_url import BrokerUrl
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=example("crowdpipe watch", "crowdpipe watch --line"))(watch)
+
+
+def watch(
+    line: Annotated[
+        bool, typer.Option("--line", help="Print how to do the same with mosquitto_sub, and end.")
+    ] = False,
+    broker: Broker = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print every message about devices, models and runs until Ctrl-C.
+
+    First what is retained, then what comes. With --json each line is an object.
+    """
+    from crowdpipe.serving.signals import Interrupted, ending_signals_raise
+    from crowdpipe.watching.login import WATCHER, login_of
+    from crowdpipe.watching.watcher import Watcher
+
+    url = login_of(home_of(home), broker_of(broker, home), WATCHER)
+    if line:
+        print(sub_line(url))
+        return
+    try:
+        with ending_signals_raise(), Watcher(url, hear=_print_json if as_json else _print):
+            threading.Event().wait()
+    except Interrupted:
+        return
+
+
+def sub_line(url: BrokerUrl) -> str:
+    """The same with Mosquitto's own client. Holds the secret."""
+    words = ["mosquitto_sub", "-h", url.host, "-p", str(url.port)]
+    words += ["-u", url.user] if url.user else []
+    words += ["-P", url.secret] if url.secret else []
+    return shlex.join([*words, "-t", "crowdpipe/#", "-v"])
+
+
+def _print(topic: str, payload: bytes) -> None:
+    print(topic, payload.decode(errors="replace"), flush=True)
+
+
+def _print_json(topic: str, payload: bytes) -> None:
+    try:
+        message = json.loads(payload) if payload else None
+    except ValueError:
+        message = payload.decode(errors="replace")
+    print(json.dumps({"topic": topic, "message": message}, ensure_ascii=False), flush=True)
