@@ -89,6 +89,15 @@ class Item:
                 changed = True
         return changed
 
+    def forget_frame(self, table: dict[int, dict[str, None]], device: str, cut: int) -> None:
+        """The device holds it no more in this one way: `table` is `inputs` or `outputs`."""
+        table[cut].pop(device, None)
+        if not table[cut]:
+            del table[cut]
+        believed = self.sent if table is self.inputs else self.parked
+        if believed.get(cut) == device:
+            del believed[cut]
+
     def computed(self, first: int, device: str) -> None:
         """The device's task is done: its input is gone there."""
         self.started.pop(first, None)

@@ -317,7 +317,7 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
     inputs = list(told.inputs)
     if told.running is not None and told.running.needs not in inputs:
         inputs.append(told.running.needs)
-    _forget_unheard(state, device, {*inputs, *told.outputs})
+    _forget_unheard(state, device, set(inputs), set(told.outputs))
     for at in inputs:
         _input_held(state, device, at)
     for at in told.outputs:
@@ -331,13 +331,16 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
         recovery.resend_all(state, plan, item)
 
 
-def _forget_unheard(state: State, device: Device, held: set[ActivationId]) -> None:
-    """Frames that we believed there and that are not."""
+def _forget_unheard(
+    state: State, device: Device, inputs: set[ActivationId], outputs: set[ActivationId]
+) -> None:
+    """Frames that we believed there and that are not. A device may hold an activation as the
+    output that it made, and lack it as the input that it sent to itself."""
     for _, item in state.flying():
-        for table in (item.inputs, item.outputs):
+        for table, held in ((item.inputs, inputs), (item.outputs, outputs)):
             for cut in [cut for cut, holders in table.items() if device.name in holders]:
                 if ActivationId(item.run, item.index, cut) not in held:
-                    item.forget_holder(device.name, cut)
+                    item.forget_frame(table, device.name, cut)
 
 
 def _input_held(state: State, device: Device, at: ActivationId) -> None:

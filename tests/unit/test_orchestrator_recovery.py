@@ -340,6 +340,24 @@ def test_an_inventory_of_an_unknown_run_is_answered_with_cancel() -> None:
     assert not agent.outputs
 
 
+def test_an_output_that_a_device_holds_is_not_taken_for_the_input_that_it_lost() -> None:
+    world = three()
+    for name, agent in world.agents.items():
+        agent.compute_s = 0.1 if name == "a" else 5.0
+    world.submit(items=2, options=IN_THREE)
+    second = world.agents["b"]
+    world.run_for(5.0, lambda: len(second.inputs) == 2)
+    at = max(second.inputs)
+    assert second.running is not None
+    assert second.running.needs != at  # it waits
+    second.outputs[at] = second.inputs.pop(at)[1]  # as if made there, under an earlier plan
+    del world.agents["a"].outputs[at]
+    world.agents["a"].report()
+    second.report()
+    world.run_for(1.0)
+    assert at in second.inputs
+
+
 def test_late_events_of_an_item_that_is_over_make_its_device_forget_it() -> None:
     world = three()
     world.submit(items=2)
