@@ -22,6 +22,7 @@ from orchestrator.machine.instructions import RaiseGeneration
 from orchestrator.machine.items import Item
 from orchestrator.machine.plans import Placement, Plan
 from orchestrator.machine.state import State
+from wire.errors import TooLarge
 from wire.ids import ActivationId, PartitionId
 from wire.messages.events import (
     DeviceEvent,
@@ -264,6 +265,8 @@ def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
 
 def _frame_dropped(state: State, device: Device, told: FrameDropped) -> None:
     at = told.activation
+    if told.kind == TooLarge.kind:
+        releases.make_way(state, device.name)
     item = _find(state, device, at.run, at.item)
     plan = state.plan_of(item) if item is not None else None
     if item is not None and plan is not None and item.state == "admitted":

@@ -75,11 +75,12 @@ class World:
 
     def check_release(self, command: cmd.Release) -> None:
         """Rule 5: the next output has come to its dependent, or the outcome is on disk. An item
-        sent home begins again from its input, which is on disk until then."""
+        sent home begins again from its input, which is on disk until then; and an output at a cut
+        that the plan has no more leads nowhere."""
         for item in command.items:
             beyond = self.furthest.get((command.run, item), -1) > command.cut
             ended = (command.run, item) in self.orchestrator.journal.ever
-            home = self._is_home(command.run, item)
+            home = self._is_home(command.run, item) or self._is_astray(command, item)
             what = f"{command.run}/{item}@{command.cut}"
             assert beyond or ended or home, f"{what} is released too soon"
 
@@ -88,6 +89,14 @@ class World:
         journaled = self.orchestrator.journal.runs.get(run)
         stored = journaled is not None and item in journaled.inputs
         return known is not None and known.state == "stored" and stored
+
+    def _is_astray(self, command: cmd.Release, item: int) -> bool:
+        state = self.orchestrator.machine.state
+        known = state.item(command.run, item)
+        plan = state.plan_of(known) if known is not None else None
+        journaled = self.orchestrator.journal.runs.get(command.run)
+        stored = journaled is not None and item in journaled.inputs
+        return plan is not None and command.cut not in plan.cuts and stored
 
     def check(self) -> None:
         self.orchestrator.check()

@@ -11,6 +11,7 @@ from orchestrator.machine import instructions as ins
 from tests.support.fake_fleet import FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
+from wire.messages import events as dev
 from wire.messages.requests import RunOptions
 from wire.messages.residency import Failure
 
@@ -356,6 +357,23 @@ def test_an_output_that_a_device_holds_is_not_taken_for_the_input_that_it_lost()
     second.report()
     world.run_for(1.0)
     assert at in second.inputs
+
+
+def test_outputs_of_items_that_are_not_let_in_give_way_on_a_device_without_room() -> None:
+    world = three(compute_s=0.5)
+    world.submit(items=12, options=IN_THREE)
+    world.run_for(1.0)
+    agent, stranded = world.agents["a"], ActivationId("r1", 7, 1)
+    assert world.machine.state.runs["r1"].items[7].state == "stored"
+    agent.outputs[stranded] = 0  # left from an orchestrator before this one
+    agent.report()
+    world.run_for(0.2)
+    assert stranded in agent.outputs
+    agent.say(dev.FrameDropped(ActivationId("r1", 3, 0), "too_large", "no room"))
+    world.run_for(0.2)
+    assert stranded not in agent.outputs
+    world.complete(items=12)
+    assert results(world, 12)
 
 
 def test_late_events_of_an_item_that_is_over_make_its_device_forget_it() -> None:
