@@ -30,7 +30,7 @@ _RUNTIME_TYPES = {
 def ask_runtime(model: onnx.ModelProto, flow: Dataflow) -> dict[str, ValueType]:
     """What ONNX Runtime says of every value that a node makes; nothing if it cannot load the
     graph at these sizes or without its weights' values."""
-    copy = _weightless(model)
+    copy = weightless(model)
     have = {value.name for value in copy.graph.output}
     copy.graph.output.extend(
         onnx.ValueInfoProto(name=name) for name in flow.producer if name not in have
@@ -50,7 +50,7 @@ def ask_runtime(model: onnx.ModelProto, flow: Dataflow) -> dict[str, ValueType]:
     return {output.name: _answer(output.type, output.shape) for output in session.get_outputs()}
 
 
-def _weightless(model: onnx.ModelProto) -> onnx.ModelProto:
+def weightless(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose external weights are inputs of the same type and shape."""
     copy = copied(model)
     copy.ir_version = max(4, min(copy.ir_version, 10))

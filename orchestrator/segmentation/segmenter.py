@@ -6,6 +6,7 @@ names a blob that is not there. Decides nothing about devices.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.segmentation.blob_sink import Sink
@@ -19,6 +20,7 @@ from orchestrator.segmentation.normalise import NormalModel, normalise
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.randomness import is_random
 from orchestrator.segmentation.row_tables import row_tables
+from orchestrator.segmentation.runtime_graph import UNROUNDED, computed
 from orchestrator.segmentation.source import open_model
 from orchestrator.segmentation.types import Types, infer_types
 from orchestrator.segmentation.walk import Dataflow, dataflow, domain_of, with_inner_nodes
@@ -61,6 +63,11 @@ def segment(
     normal = normalise(open_model(path))
     flow = dataflow(normal.model.graph)
     types = infer_types(normal.model, flow, wishes)
+    found = computed(normal.model, any(v.kind is Element.FLOAT16 for v in types.values.values()))
+    if found.model is not normal.model:
+        normal = replace(normal, model=found.model)
+        flow = dataflow(normal.model.graph)
+        types = infer_types(normal.model, flow, wishes)
     roles = roles_of(flow, types)
     division = divide(flow, roles, types, _starts(flow, roles, types, wishes))
     writer = SegmentWriter(normal, flow, types, sink, progress)
@@ -70,7 +77,8 @@ def segment(
         *normal.notes,
         *types.notes,
         *_random_notes(flow),
-        *_rounding_notes(flow, types, division),
+        *_rounding_notes(flow, types, division, found.rounds),
+        *_carrying_notes(flow, types),
     )
     return draft.manifest(name, written, notes)
 
@@ -93,7 +101,7 @@ def _wished(flow: Dataflow, trunk: tuple[int, ...], names: tuple[str, ...]) -> t
     position = {index: at for at, index in enumerate(trunk)}
     places = set()
     for name in names:
-        index = flow.producer.get(name, -1)
+        index = flow.producer.get(name, flow.producer.get(UNROUNDED + name, -1))
         if index not in position:
             raise UserError(f"cannot cut after {name!r}: no node that is computed once makes it")
         places.add(position[index] + 1)
@@ -117,13 +125,24 @@ def _random_notes(flow: Dataflow) -> tuple[str, ...]:
     return (f"not reproducible: the model draws random numbers in {', '.join(kinds)}",)
 
 
-def _rounding_notes(flow: Dataflow, types: Types, division: Division) -> tuple[str, ...]:
-    """Where ONNX Runtime has no float16 kernels it keeps float32 from node to node, and a cut
-    rounds what the whole model would not have rounded."""
+def _rounding_notes(
+    flow: Dataflow, types: Types, division: Division, rounds: bool
+) -> tuple[str, ...]:
+    """Of float16 that may be rounded at a cut, where the whole model might keep float32."""
     inner = {name for names in division.live[1:-1] for name in names} - set(flow.inputs)
-    if any(types[name].kind is Element.FLOAT16 for name in inner):
+    if rounds and any(types[name].kind is Element.FLOAT16 for name in inner):
         return ("float16 values cross cuts: outputs may differ from the whole's in the last bits",)
     return ()
+
+
+def _carrying_notes(flow: Dataflow, types: Types) -> tuple[str, ...]:
+    """Values that no frame can carry: nothing is cut where they live."""
+    needed = flow.needed()
+    names = [n for n, maker in flow.producer.items() if maker in needed and not types[n].is_tensor]
+    if not names:
+        return ()
+    listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return (f"never cut where these live, which are no tensors of a known type: {listed}",)
 
 
 class _Draft:

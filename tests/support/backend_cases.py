@@ -27,6 +27,7 @@ from orchestrator.segmentation.liveness import trunk_of
 from orchestrator.segmentation.normalise import normalise
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.randomness import is_random
+from orchestrator.segmentation.runtime_graph import computed
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.segmentation.source import open_model
 from orchestrator.segmentation.types import infer_types
@@ -39,6 +40,7 @@ from orchestrator.segmentation.verify import (
     value_of,
 )
 from orchestrator.segmentation.walk import all_nodes, dataflow
+from wire.elements import Element
 from wire.errors import InvalidModel
 
 SMALL_PLACES = 40  # up to here each place is cut alone, beyond it random sets of places are
@@ -154,16 +156,11 @@ def _try(case: BackendCase, path: Path, blobs: Path, ways: list[tuple[str, ...]]
 
 
 def ways_to_cut(path: Path, seed: int = 0) -> list[tuple[str, ...]]:
-    """Lists of values to cut after: none, each alone, and all; at random where there are many."""
-    model = normalise(open_model(path)).model
-    flow = dataflow(model.graph)
-    types = infer_types(model, flow, SegmentOptions())
-    for name in flow.outputs:
-        types.kind_of(name)
-    roles = roles_of(flow, types)
-    trunk = trunk_of(flow, roles)
-    places = line_of(flow, roles, types, trunk).places
-    names = [flow.nodes[trunk[place - 1]].outputs[0] for place in places]
+    """Lists of values to cut after: none, each alone, and all; at random where there are many.
+
+    Raises `InvalidModel` as `segment` does.
+    """
+    names = places_to_cut(path)
     if len(names) <= SMALL_PLACES:
         return list(dict.fromkeys([(), *((name,) for name in names), tuple(names)]))
     rng = random.Random(seed)
@@ -171,3 +168,20 @@ def ways_to_cut(path: Path, seed: int = 0) -> list[tuple[str, ...]]:
         tuple(sorted(rng.sample(names, rng.randint(1, 12)), key=names.index))
         for _ in range(RANDOM_WAYS)
     ]
+
+
+def places_to_cut(path: Path) -> list[str]:
+    """For each place where the model can be cut, the value made just before it."""
+    model = normalise(open_model(path)).model
+    flow = dataflow(model.graph)
+    types = infer_types(model, flow, SegmentOptions())
+    for name in flow.outputs:
+        types.kind_of(name)
+    found = computed(model, any(v.kind is Element.FLOAT16 for v in types.values.values()))
+    if found.model is not model:
+        flow = dataflow(found.model.graph)
+        types = infer_types(found.model, flow, SegmentOptions())
+    roles = roles_of(flow, types)
+    trunk = trunk_of(flow, roles)
+    places = line_of(flow, roles, types, trunk).places
+    return [flow.nodes[trunk[place - 1]].outputs[0] for place in places]
