@@ -58,6 +58,7 @@ def add(
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.progress import BytesProgress
     from crowdpipe.cli.quantities import parse_nbytes, parse_shape, show_nbytes
+    from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.model_files import find_model
     from crowdpipe.serving.models import CutWishes, add_model
     from crowdpipe.serving.stores import open_store
@@ -68,6 +69,7 @@ def add(
     path = find_model(file)
     with open_store(home_of(home)) as store, BytesProgress(f"adding {name}") as progress:
         manifest = add_model(store, path, name, wishes, progress.so_far)
+    await_announced(home_of(home), name, manifest.digest)
     if as_json:
         print_json(_summary(manifest))
         return

@@ -24,7 +24,4 @@ def await_announced(home: Path, name: str, digest: str | None) -> None:
         return (found.digest if found else None) == digest
 
     with Watcher(login_of(home, record.url, WATCHER)) as watcher:
-        # The subscription's answer comes before what is retained: without asking for something
-        # that is always there, a removed model would be missed before it could be seen.
-        watcher.wait(lambda seen: seen.orchestrator is not None, LIMIT_S, "the orchestrator")
         watcher.wait(seen_it, LIMIT_S, f"the orchestrator to take notice of model {name!r}")

@@ -29,8 +29,11 @@ Answer = TypeVar("Answer")
 
 
 class Watcher:
-    """Connected inside a `with`; `clock` stamps arrivals, `hear` gets every message as it came
-    (in paho's thread, so it must not take long)."""
+    """Connected inside a `with`, which is entered once everything retained was read.
+
+    `clock` stamps arrivals; `hear` gets every message as it came, in paho's thread, so it must
+    not take long.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,7 @@ class Watcher:
         self._changed = threading.Condition()
         self._observation = Observation(self._topics)
         self._refusal: str | None = None
-        self._granted = False
+        self._granted = self._asked_twice = False
         self._client = self._make_client()
 
     def _make_client(self) -> paho.Client:
@@ -73,20 +76,26 @@ class Watcher:
         _properties: Properties | None,
     ) -> None:
         if not code.is_failure:
+            self._asked_twice = False
             client.subscribe(f"{self._topics.control_root}/#", qos=1)
             return
         self._say(str(code))
 
     def _on_subscribe(
         self,
-        _client: paho.Client,
+        client: paho.Client,
         _user: object,
         _mid: int,
         codes: list[ReasonCode],
         _properties: Properties | None,
     ) -> None:
         refused = [str(code) for code in codes if code.is_failure]
-        self._say(refused[0] if refused else None)
+        if refused or self._asked_twice:
+            self._say(refused[0] if refused else None)
+            return
+        # The answer to a second subscription comes after what is retained under the first.
+        self._asked_twice = True
+        client.subscribe(self._topics.orchestrator_state, qos=1)
 
     def _say(self, refusal: str | None) -> None:
         with self._changed:
