@@ -1,8 +1,9 @@
 """A model file as its author made it: opened, measured and checked, its weights left on disk.
 
 `open_model` refuses, with `InvalidModel` and the reason, what is no ONNX model and what cannot
-be served: files outside the model's folder, offsets and lengths that lie, sparse weights,
-operators that ONNX Runtime does not have. It changes nothing: `normalise` does.
+be served: files outside the model's folder, offsets and lengths that lie. Sparse weights become
+dense;
+all other change is for `normalise`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-un
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs
 
 from orchestrator.segmentation.skeleton import read_skeleton
+from orchestrator.segmentation.sparse import densify
 from orchestrator.segmentation.tensors import (
     element_of,
     external_range,
     is_external,
     tensor_nbytes,
 )
-from orchestrator.segmentation.walk import all_graphs, all_tensors, copied, sorted_nodes
+from orchestrator.segmentation.walk import all_tensors, copied, sorted_nodes
 from wire.elements import Element
 from wire.errors import InvalidModel
 from wire.manifest import BlobRef
@@ -80,6 +82,7 @@ def open_model(path: Path) -> ModelSource:
     path = path.absolute()
     model = _parse(path)
     _check_content(model)
+    densify(model)
     for tensor in all_tensors(model):
         _check_tensor(tensor, path)
     _check_structure(model)
@@ -133,9 +136,6 @@ def _skeleton_of(path: Path) -> bytes:
 def _check_content(model: onnx.ModelProto) -> None:
     if not model.HasField("graph") or not model.opset_import or model.ir_version < 1:
         raise InvalidModel("not an ONNX model: it has no graph, no opset or no IR version")
-    for graph in all_graphs(model):
-        if graph.sparse_initializer:
-            raise InvalidModel("the model has sparse weights; store them as dense tensors")
     if not model.graph.output:
         raise InvalidModel("the model has no outputs, so there is nothing to compute")
 

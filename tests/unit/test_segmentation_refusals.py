@@ -237,12 +237,35 @@ def test_a_broken_model_is_refused(
     refuses(save(broken(change), tmp_path / "model.onnx"), words)
 
 
-def test_sparse_weights_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dims", "places", "values", "words"),
+    [
+        ([WIDTH], [WIDTH], [2.0], "outside the tensor"),
+        ([WIDTH], [-1], [2.0], "outside the tensor"),
+        ([WIDTH], [0, 1], [2.0], "1 values, but 2 indices"),
+        ([1 << 20, 1 << 20], [0], [2.0], "cannot be made dense"),
+        ([-1], [0], [2.0], "cannot be made dense"),
+    ],
+)
+def test_sparse_weights_that_lie_are_refused(
+    dims: list[int], places: list[int], values: list[float], words: str, tmp_path: Path
+) -> None:
     model = mlp()
-    values = helper.make_tensor("sparse", TensorProto.FLOAT, [1], [2.0])
-    places = helper.make_tensor("places", TensorProto.INT64, [1], [0])
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [WIDTH]))
-    refuses(save(model, tmp_path / "model.onnx"), "sparse")
+    held = helper.make_tensor("sparse", TensorProto.FLOAT, [len(values)], values)
+    indices = helper.make_tensor("places", TensorProto.INT64, [len(places)], places)
+    model.graph.sparse_initializer.append(onnx.SparseTensorProto(values=held, indices=indices))
+    model.graph.sparse_initializer[0].dims.extend(dims)
+    refuses(save(model, tmp_path / "model.onnx"), words)
+
+
+def test_sparse_weights_outside_the_model_are_refused(tmp_path: Path) -> None:
+    model = mlp()
+    held = onnx.TensorProto(name="sparse", data_type=1, dims=[1], data_location=1)
+    held.external_data.add(key="location", value="../elsewhere")
+    indices = helper.make_tensor("places", TensorProto.INT64, [1], [0])
+    model.graph.sparse_initializer.append(onnx.SparseTensorProto(values=held, indices=indices))
+    model.graph.sparse_initializer[0].dims.append(3)
+    refuses(save(model, tmp_path / "model.onnx"), "outside of the model file")
 
 
 def test_an_input_that_is_a_sequence_is_refused(tmp_path: Path) -> None:
