@@ -2,8 +2,7 @@
 
 `open_model` refuses, with `InvalidModel` and the reason, what is no ONNX model and what cannot
 be served: files outside the model's folder, offsets and lengths that lie. Sparse weights become
-dense;
-all other change is for `normalise`.
+dense; every other change is for `normalise`.
 """
 
 from __future__ import annotations
