@@ -202,6 +202,7 @@ class Connection:
                 break
             if self._closing.is_set() and self._may_leave():
                 self._client.disconnect()
+                self._lost = ""  # not lost: closed by us, which is nothing to tell
                 break
             self._turn()
         if self._lost:

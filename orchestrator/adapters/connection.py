@@ -237,6 +237,7 @@ class Connection:
                 break
             if self._closing.is_set() and self._may_leave():
                 self._client.disconnect()
+                self._lost = ""  # not lost: closed by us, which is nothing to tell
                 break
             self._turn()
         was_up = self._up
