@@ -128,10 +128,11 @@ def _candidates(
     manifest: Manifest, ranges: Mapping[str, InputRange], wanted: int
 ) -> Iterator[list[dict[str, Array]]]:
     """Alternatives for one item after the other, the best first: a list for each choice of sizes,
-    or for each of some seeds where no dimension is open."""
-    for sizes in candidate_sizes(manifest):
-        for seed in range(1 if sizes else wanted):
-            yield [generate(manifest, sizes, seed, Plan(ranges, style)) for style in STYLES]
+    and then the same with other numbers."""
+    sizes = list(candidate_sizes(manifest))
+    for seed in range(wanted):
+        for some in sizes:
+            yield [generate(manifest, some, seed, Plan(ranges, style)) for style in STYLES]
 
 
 def _first_taken(

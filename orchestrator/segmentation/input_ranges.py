@@ -63,9 +63,10 @@ def _range_of(
 ) -> InputRange:
     rows: list[int] = []
     choices: list[int] = []
+    tables = {t.name: tuple(t.dims) for t in model.graph.initializer}
     for same in _same_numbers(name, users):
         for node in users.get(same, ()):
-            rows += _rows(node, same, types)
+            rows += _rows(node, same, tables, types)
             choices += _compared(node, same, model)
     return InputRange(min(rows, default=None), tuple(sorted(set(choices))))
 
@@ -83,11 +84,13 @@ def _same_numbers(name: str, users: dict[str, list[onnx.NodeProto]]) -> Iterator
                 waiting += sorted(new)
 
 
-def _rows(node: onnx.NodeProto, name: str, types: Types) -> Iterator[int]:
+def _rows(
+    node: onnx.NodeProto, name: str, tables: dict[str, tuple[int, ...]], types: Types
+) -> Iterator[int]:
     """How many rows the tables have from which a node selects by `name`."""
     for place, table in _TABLES.get(node.op_type, {}).items():
         if place < len(node.input) and node.input[place] == name and table < len(node.input):
-            dims = types.sizes(node.input[table])
+            dims = tables.get(node.input[table]) or types.sizes(node.input[table])
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             if dims and -len(dims) <= axis < len(dims) and dims[axis]:
                 yield dims[axis]

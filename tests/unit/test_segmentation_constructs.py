@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from orchestrator.segmentation.blob_sink import FolderSink
 from orchestrator.segmentation.segmenter import segment
 from tests.support.backend_cases import BackendCase, try_everywhere
 from tests.support.constructs import REFUSED, SERVED, RefusedModel, Served
+from tests.support.model_table import PAGE, rewritten
 from wire.errors import InvalidModel
 
 
@@ -28,3 +30,12 @@ def test_a_construct_is_refused_with_the_reason(construct: RefusedModel, tmp_pat
         segment(path, "test", FolderSink(tmp_path / "blobs"))
     assert re.search(construct.words, str(caught.value))
     assert len(str(caught.value)) < 700
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"),
+    reason="the page counts the places where float16 models are cut on x86-64",
+)
+def test_the_table_in_the_documentation_is_up_to_date() -> None:
+    page = PAGE.read_text()
+    assert rewritten(page) == page, "type: python -m tests.support.model_table"
