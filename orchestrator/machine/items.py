@@ -24,6 +24,7 @@ class Item:
     first cut) that another device serves for this item alone. `facts` are the distinct things
     that happened; only a new one is progress. `spent`: stages (by first cut) that a boot of a
     device has computed under this attempt, and will not compute again before the next.
+    `hurried`: its input was sent again at once since the last news.
     `attempt`: the next one's number; `rounds`, `drops`, `sends`: recoveries since, and inputs
     sent."""
 
@@ -48,6 +49,7 @@ class Item:
     check_at: float = float("inf")
     retry_at: float = float("inf")
     asked: bool = False
+    hurried: bool = False
     rounds: int = 0
     drops: int = 0
     sends: int = 0
@@ -73,6 +75,7 @@ class Item:
             return False
         self.facts.add((what, cut, device))
         self.progress_at, self.rounds, self.drops, self.asked = now, 0, 0, False
+        self.hurried = False
         return True
 
     def forget_holder(self, device: str, cut: int | None = None) -> bool:

@@ -57,8 +57,10 @@ def _is_spent(state: State, item: Item, cut: int, to: str | None) -> bool:
 
 
 def _is_under_way(state: State, item: Item, move: Move) -> bool:
-    """It was sent there, and what came of it was not lost since."""
-    return item.sent.get(move.cut) == move.to and not _is_spent(state, item, move.cut, move.to)
+    """It was sent there, and what came of it was not lost since. Twice without any news, the loss
+    is not what keeps the item: then the stall timer, whose rounds are counted, sends again."""
+    lost = _is_spent(state, item, move.cut, move.to) and not item.hurried
+    return item.sent.get(move.cut) == move.to and not lost
 
 
 def _holder(state: State, item: Item, cut: int) -> str | None:
@@ -73,6 +75,7 @@ def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> 
     move = move_for(state, plan, item)
     if move is None or (not force and _is_under_way(state, item, move)):
         return False
+    item.hurried |= _is_spent(state, item, move.cut, move.to)
     item.sent[move.cut] = move.to
     item.touched[move.to] = None
     if move.holder is None:

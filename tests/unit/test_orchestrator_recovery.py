@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -374,6 +375,24 @@ def test_outputs_of_items_that_are_not_let_in_give_way_on_a_device_without_room(
     assert stranded not in agent.outputs
     world.complete(items=12)
     assert results(world, 12)
+
+
+def test_a_device_that_makes_what_leads_nowhere_is_not_asked_without_end() -> None:
+    world = three()
+    agent = world.agents["a"]
+    say = agent.say
+
+    def astray(event: dev.DeviceEvent) -> None:
+        if isinstance(event, dev.TaskDone):
+            event = replace(event, task=replace(event.task, last=4))
+        say(event)
+
+    agent.say = astray  # type: ignore[method-assign] # as one that obeys another assignment
+    world.lose_frame = lambda sender, activation, to: sender == "a"
+    world.submit(items=1, options=IN_THREE)
+    world.complete(items=1, limit_s=900.0)
+    assert world.outcomes["r1", 0] == ["timed_out"]
+    assert len(world.instructions(ins.SendInput)) < 12
 
 
 def test_late_events_of_an_item_that_is_over_make_its_device_forget_it() -> None:
