@@ -12,8 +12,7 @@ from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, wa
 EXIT_CODES = """\b
 Exit codes:
   0  done
-  1  a check found a difference
-  1  the demo's results are not the whole model's, or a fault of this program
+  1  results are not the whole model's (demo, model check), or a fault of this program
   2  what was asked for cannot be done as asked (the message says what to change)
   3  something that is set up here is missing or broken (broker, store, devices)
   4  another program broke the protocol

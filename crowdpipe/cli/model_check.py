@@ -128,7 +128,9 @@ def _print(console: Any, given: str, figures: CheckFigures, recorded: list[str])
     from crowdpipe.cli.quantities import show_nbytes
 
     manifest = figures.manifest
-    console.print(f"{given}: {len(manifest.segments)} segments, {show_nbytes(manifest.nbytes)}")
+    count = len(manifest.segments)
+    segments = f"{count} segment{'s' if count > 1 else ''}"
+    console.print(f"{given}: {segments}, {show_nbytes(manifest.nbytes)}")
     console.print(_segments_table(figures))
     console.print()
     console.print(_items_table(figures))

@@ -20,6 +20,7 @@ from orchestrator.segmentation.verify import (
     run_chain,
     run_whole,
 )
+from tests.support.backend_cases import try_ways, ways_to_cut
 from wire.manifest import Manifest
 
 MIB = 1 << 20
@@ -69,6 +70,12 @@ def test_minilm_in_segments_gives_the_bits_of_the_whole(
     for feeds in tokenise(SENTENCES[::20]):
         whole = run_whole(model, feeds, exact=True)
         assert identical(run_chain(folder / "blobs", manifest, feeds, exact=True), whole)
+
+
+def test_minilm_is_exact_in_twenty_random_ways(model: Path, folder: Path) -> None:
+    feeds = tokenise(SENTENCES[:1])[0]
+    outcome = try_ways(model, feeds, folder / "ways", ways_to_cut(model))
+    assert (outcome.verdict, outcome.reason, outcome.ways) == ("exact", "", 20)
 
 
 def test_minilm_in_segments_is_close_in_fast_mode(

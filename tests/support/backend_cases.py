@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,21 +136,24 @@ def try_everywhere(case: BackendCase) -> Outcome:
             ways = ways_to_cut(path)
         except InvalidModel as error:
             return Outcome("refused", str(error))
-        return _try(case, path, folder / "blobs", ways)
+        if case.feeds is None:
+            return Outcome("refused", "an input is a sequence")
+        if any(is_random(node) for node in all_nodes(case.model)):
+            return Outcome("random")
+        return try_ways(path, case.feeds, folder / "blobs", ways)
 
 
-def _try(case: BackendCase, path: Path, blobs: Path, ways: list[tuple[str, ...]]) -> Outcome:
-    if case.feeds is None:
-        return Outcome("refused", "an input is a sequence")
+def try_ways(
+    path: Path, feeds: Mapping[str, Array | Value], blobs: Path, ways: Sequence[tuple[str, ...]]
+) -> Outcome:
+    """Cuts the model at `path` in each of the ways, and compares with the whole, bit for bit."""
     try:
-        whole = run_whole(path, case.feeds, exact=True)
+        whole = run_whole(path, feeds, exact=True)
     except Exception as error:
         return Outcome("unsupported", f"{type(error).__name__}: {error}")
-    if any(is_random(node) for node in all_nodes(case.model)):
-        return Outcome("random")
     for after in ways:
         manifest = segment(path, "test", FolderSink(blobs), options=SegmentOptions(cut_after=after))
-        if not identical(run_chain(blobs, manifest, case.feeds, exact=True), whole):
+        if not identical(run_chain(blobs, manifest, feeds, exact=True), whole):
             return Outcome("different", f"cut after {after}", len(ways))
     return Outcome("exact", ways=len(ways))
 
