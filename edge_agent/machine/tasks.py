@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edge_agent.machine.agent import Agent
-from edge_agent.machine.arrivals import forget_input
+from edge_agent.machine.arrivals import drop, forget_input
 from edge_agent.machine.events import ExecutionFailed, TaskExecuted
 from edge_agent.machine.held import HeldInput, HeldOutput
 from edge_agent.machine.instructions import Execute, ForgetFrame
@@ -72,7 +72,8 @@ def _still_wanted(agent: Agent, task: TaskId) -> HeldInput | None:
 
 
 def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
-    """The input goes; unless it came again under a later attempt, which is queued now."""
+    """The input goes; unless it came again under a later attempt, which is queued now, or is
+    dropped with an event if the output took its room."""
     again = entry.again
     if again is None:
         forget_input(agent, entry.name, state, now)
@@ -85,6 +86,8 @@ def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
     successor.early_since = now
     agent.held.add_input(successor)
     successor.life.move("waiting" if agent.partitions.taking(entry.key) else "early", now)
+    if agent.held.nbytes > agent.capabilities.hold_nbytes:
+        drop(agent, successor, "too_large", "its earlier attempt's output took its room", now)
 
 
 def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:

@@ -121,6 +121,18 @@ def test_a_higher_attempt_that_comes_while_the_lower_runs_is_computed_after_it()
     assert [done.task.attempt for done in bench.reported(TaskDone)] == [0, 1]
 
 
+def test_a_higher_attempt_gives_way_to_the_output_of_the_lower_one() -> None:
+    bench = Bench(replace(CAPABILITIES, hold_nbytes=800))
+    bench.serve(A, routes=(route(2, "next"),))
+    bench.arrive(0)
+    bench.arrive(0, attempt=1)
+    bench.executed(bench.running)
+    drop = bench.reported(FrameDropped)[0]
+    assert (drop.activation, drop.kind) == (name(0, 0), "too_large")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input")
+    assert bench.all_last(told.Execute) == []
+
+
 def test_a_repeat_finished_under_another_range_is_computed_for_the_new_one() -> None:
     longer = partition(0, 3)
     bench = Bench()
