@@ -6,6 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
+from wire.errors import OperatorError
+
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace `path` by `data` with mode 0600; a reader sees the old file or the new one."""
@@ -25,5 +27,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 def make_private_folder(folder: Path) -> Path:
     """`folder`, made with mode 0700 where it is missing."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OperatorError(
+            f"{folder} cannot be used as a folder: {error.strerror}; choose another"
+        ) from None
     return folder

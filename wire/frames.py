@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed, TooLarge
 from wire.ids import ActivationId, check_digest, is_name
-from wire.messages.requests import Transport
+from wire.messages.requests import TRANSPORTS, Transport
 from wire.planes import Buffer, Lossless, Plane
 from wire.tensors import (
     Encoding,
@@ -58,7 +58,6 @@ MAX_TENSORS = 4096
 MAX_RANK = 32
 MAX_NAME_NBYTES = (1 << 16) - 1
 MAX_PLANES = 16
-TRANSPORTS: tuple[Transport, ...] = ("auto", "zlib", "raw", "fp16", "int8")
 
 _START = struct.Struct("<4sII")
 _FIXED = struct.Struct("<BBH32sIIIB")

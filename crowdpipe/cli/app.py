@@ -19,7 +19,7 @@ Exit codes:
   130  interrupted
 \b
 Example:
-  crowdpipe demo
+  crowdpipe up
 """
 
 

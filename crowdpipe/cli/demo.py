@@ -62,7 +62,10 @@ def demo(
     from crowdpipe.cli.quantities import parse_shape
     from crowdpipe.demo.demonstration import Demonstration, DemoOptions
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
+    from wire.errors import UserError
 
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise UserError(f"there is no folder {json_file.absolute().parent} to write figures into")
     cache = Path.home() / ".cache" / "crowdpipe"
     options = DemoOptions(
         timeline=timeline or cache / "timeline.html",

@@ -56,14 +56,22 @@ def run(
     from crowdpipe.cli.quantities import show_seconds
     from crowdpipe.client.session import Session
     from crowdpipe.items_file import read_arrays, split_items, write_items
+    from crowdpipe.serving.signals import Interrupted, ending_signals_raise
 
     arrays = read_arrays(inputs)
-    with Session(model, broker_of(broker, home), exact=exact, timeout_s=timeout) as session:
-        names = [spec.name for spec in session.get_inputs()]
-        layout, items = split_items(inputs, arrays, names, batch)
-        begun = time.perf_counter()
-        results = _results(session, items, barrier)
-        elapsed_s = time.perf_counter() - begun
+    try:
+        with (
+            ending_signals_raise(),  # so that the session says that the run is cancelled
+            Session(model, broker_of(broker, home), exact=exact, timeout_s=timeout) as session,
+        ):
+            names = [spec.name for spec in session.get_inputs()]
+            layout, items = split_items(inputs, arrays, names, batch)
+            begun = time.perf_counter()
+            results = _results(session, items, barrier)
+            elapsed_s = time.perf_counter() - begun
+    except Interrupted as asked:
+        say(f"The run is cancelled ({asked}).")
+        raise typer.Exit(asked.exit_code) from None
     if not write_items(output, layout, results):
         say("The results differ in shape, so they are numbered: 0/NAME, 1/NAME, …")
     if as_json:

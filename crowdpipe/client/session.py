@@ -15,7 +15,7 @@ from crowdpipe.home import broker_url
 from wire.broker_url import BrokerUrl
 from wire.errors import InvalidInput, NoOrchestrator, UnknownModel
 from wire.messages.model import ModelSummary
-from wire.messages.requests import RunOptions, Transport
+from wire.messages.requests import TRANSPORTS, RunOptions, Transport
 
 TIMEOUT_S = 300.0
 ORCHESTRATOR_LIMIT_S = 5.0
@@ -52,6 +52,7 @@ class Session:
             raise InvalidInput(f"timeout_s must be a positive number of seconds, not {timeout_s}")
         self._name = name
         self._timeout_s = timeout_s
+        _check_transport(transport)
         self._options = RunOptions(
             exact=exact, transport=transport, partitions=partitions, policy=policy
         )
@@ -150,6 +151,7 @@ class Session:
         if barrier and known is None:
             feeds = list(feeds)
             known = len(feeds)
+        _check_transport(transport or self._options.transport)
         options = RunOptions(
             exact=self._options.exact,
             barrier=barrier,
@@ -202,6 +204,11 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<crowdpipe.Session {self._name!r} at {self._line.broker.shown}>"
+
+
+def _check_transport(transport: str) -> None:
+    if transport not in TRANSPORTS:
+        raise InvalidInput(f"transport {transport!r} is none of {', '.join(TRANSPORTS)}")
 
 
 def _outputs(stream: Stream) -> Iterator[Any]:

@@ -17,11 +17,19 @@ from orchestrator.machine.partitioning import Offer, Range, bottleneck_s, partit
 from orchestrator.machine.plans import Plan, PlanKey, Want, placement_of
 from orchestrator.machine.runs import Run
 from orchestrator.machine.state import State
-from wire.errors import CrowdpipeError, FleetTooSmall, NoDevice
+from wire.errors import (
+    BlobCorrupt,
+    BlobMissing,
+    CrowdpipeError,
+    FleetTooSmall,
+    NoDevice,
+    StoreUnreachable,
+)
 from wire.manifest import Manifest
 from wire.messages.residency import Failure
 
 SERVING = ("waiting", "fetching", "cached", "loading", "resident")
+MENDED_AT_THE_DESK = frozenset({BlobMissing.kind, BlobCorrupt.kind, StoreUnreachable.kind})
 STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
 
 
@@ -52,7 +60,7 @@ def _leaders(state: State) -> dict[PlanKey, Run]:
 
 
 def _ensure(state: State, plan: Plan, leader: Run) -> float:
-    if plan.broken is not None and state.now < plan.broken_until:
+    if _is_broken(state, plan) and plan.broken is not None:
         fail_plan(state, plan, plan.broken.kind, plan.broken.reason)
         return NEVER
     fleet = offers(state)
@@ -63,6 +71,11 @@ def _ensure(state: State, plan: Plan, leader: Run) -> float:
         return min(wake, _starve(state, plan))
     plan.starved_since, plan.starved_of = None, None
     return wake
+
+
+def _is_broken(state: State, plan: Plan) -> bool:
+    """Everybody there refused it not long ago; one who did not changes that."""
+    return state.now < plan.broken_until and _refusal(state, plan) is not None
 
 
 def _unsettled_until(state: State) -> float:
@@ -270,6 +283,21 @@ def break_plan(state: State, plan: Plan, failure: Failure) -> None:
     plan.broken, plan.broken_until = failure, state.now + state.options.refuse_s
     plan.starved_since, plan.starved_of = None, None
     fail_plan(state, plan, failure.kind, failure.reason)
+
+
+def try_again(state: State, key: PlanKey) -> None:
+    """A new run may follow a repair that no device can see: what devices failed with for lack of
+    the store's bytes is forgotten, once for each run, and only while nothing is in flight."""
+    plan = state.plans.get(key)
+    if plan is None or plan.flying:
+        return
+    if plan.broken is not None and plan.broken.kind in MENDED_AT_THE_DESK:
+        plan.broken_until = float("-inf")
+    for device in state.devices:
+        for part, refusal in list(device.refused.items()):
+            ours = (part.model, part.exact) == key
+            if ours and refusal.failure.kind in MENDED_AT_THE_DESK:
+                del device.refused[part]
 
 
 def _nobody(plan: Plan) -> str:

@@ -20,6 +20,7 @@ from orchestrator.machine.items import Item, input_fault
 from orchestrator.machine.models import awaits_model, model_named
 from orchestrator.machine.partitioning import check_wanted, partition
 from orchestrator.machine.placement import check_policy
+from orchestrator.machine.planning import try_again
 from orchestrator.machine.runs import Run
 from orchestrator.machine.state import State
 from orchestrator.machine.transitions import Lifecycle
@@ -82,6 +83,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         active_at=now,
     )
     state.runs[run.run] = run
+    try_again(state, run.plan_key)
     state.emit(StoreRun(run.run, party, run.model_name, run.model, run.options, run.count))
 
 

@@ -164,6 +164,16 @@ def test_a_port_that_is_taken(crowdpipe: Crowdpipe, which: str) -> None:
     expect(ended, OPERATOR, f"port {port}", "taken", f"--{which}-port")
 
 
+def test_a_home_that_cannot_be_a_folder(crowdpipe: Crowdpipe, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    expect(crowdpipe("up", "--home", tmp_path / "file"), 3, "cannot be used as a folder")
+
+
+def test_figures_of_a_demo_that_could_not_be_written(crowdpipe: Crowdpipe, tmp_path: Path) -> None:
+    ended = crowdpipe("demo", "--json", tmp_path / "nowhere" / "figures.json")
+    expect(ended, 2, "there is no folder")
+
+
 def test_a_home_that_is_served_already(fleet: Served) -> None:
     ended = run_crowdpipe(fleet.home, "up", "--broker-port", 0, "--store-port", 0)
     expect(ended, OPERATOR, "already", "--home")

@@ -35,7 +35,7 @@ class EmbeddedUnderTest:
         self.broker = EmbeddedBroker(home, self.credentials)
 
     def client(self, name: str, **options: object) -> MqttClient:
-        return MqttClient(self.broker.url_for(name), **options)  # type: ignore[arg-type]
+        return MqttClient(self.broker.url_for(name), **options)  # type: ignore[arg-type]  # passed on
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,15 @@ def test_feeds_that_do_not_fit_are_refused_here(
         session.run(None, feeds)
 
 
+def test_a_transport_that_there_is_not_is_refused_at_once(
+    desk: Served, session: crowdpipe.Session
+) -> None:
+    with pytest.raises(InvalidInput, match="none of auto, zlib"):
+        crowdpipe.Session(MODEL, desk.broker, transport="zip")  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(InvalidInput, match="none of auto, zlib"):
+        session.run_many(feeds_of(1), transport="zip")  # type: ignore[arg-type]  # on purpose
+
+
 def test_an_output_that_there_is_not_is_refused(session: crowdpipe.Session) -> None:
     with pytest.raises(InvalidInput, match="no output 'z'; it has y"):
         session.run(["z"], feeds_of(1)[0])

@@ -269,6 +269,33 @@ def test_when_every_device_fails_to_load_items_end_with_that_reason() -> None:
     assert "segments 2 to 3" in world.told[-1].reason  # type: ignore[union-attr] # an ItemFailed
 
 
+def test_a_run_after_the_blob_was_put_back_is_served() -> None:
+    world = three(3)
+    for agent in world.agents.values():
+        agent.fail_load = lambda partition: Failure("blob_missing", "the store has no such blob")
+    world.submit(items=1)
+    world.complete(items=1)
+    for agent in world.agents.values():
+        agent.fail_load = lambda partition: None
+    world.submit(run="r2", items=1)
+    world.complete(run="r2", items=1, limit_s=10.0)
+    assert world.outcomes["r2", 0] == ["result"]
+
+
+def test_a_device_that_never_refused_ends_a_refusal_of_all_others() -> None:
+    world = three(1)
+    world.agents["a"].fail_load = lambda partition: Failure("load_failed", "no")
+    world.submit(items=1)
+    world.complete(items=1)
+    assert world.outcomes["r1", 0] == ["load_failed"]
+    world.agents["z"] = FakeAgent(world, "z")
+    world.agents["z"].start()
+    world.run_for(0.5)
+    world.submit(run="r2", items=1)
+    world.complete(run="r2", items=1, limit_s=10.0)
+    assert world.outcomes["r2", 0] == ["result"]
+
+
 def test_a_device_over_its_budget_gets_smaller_ranges() -> None:
     world = three(2, budget=100 * MB)
     measured = 25 * MB

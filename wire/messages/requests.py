@@ -8,11 +8,12 @@ come back as frames of the last cut on `<client>/from/orchestrator`, errors as `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from wire.ids import check_name
 
 Transport = Literal["auto", "zlib", "raw", "fp16", "int8"]
+TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 
 @dataclass(frozen=True, slots=True)
