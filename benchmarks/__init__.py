@@ -1,0 +1,1 @@
+"""Measured comparisons: `python -m benchmarks`. How they are made: docs/methodology.md."""

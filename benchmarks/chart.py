@@ -1,0 +1,183 @@
+"""Line charts as self-contained SVG that reads on white and on black.
+
+Few shapes and no more: lines, dots, horizontal marks, axes with round numbers. Each line is named
+in a legend in its colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from crowdpipe.demo.colour import oklch
+from crowdpipe.demo.timeline import nice_step
+
+WIDTH, HEIGHT = 860.0, 400.0
+LEFT, RIGHT, BOTTOM = 70.0, 24.0, 52.0
+TITLE = 26.0
+LEGEND_LINE = 20.0
+CHARACTER = 6.6  # px that one takes in the legend's type, on average
+TICKS = 8
+ROOM = 1.06  # the highest value stays this far below the top
+
+STYLE = """
+text { font: 12px system-ui, sans-serif; fill: #5c6670; }
+.title { font-size: 15px; font-weight: 600; fill: #1d2126; }
+.page { fill: #ffffff; } .grid { stroke: #e3e7ea; } .axis { stroke: #9aa4ae; }
+.mark { stroke: #5c6670; stroke-dasharray: 5 4; } .line { fill: none; stroke-width: 1.8;
+  stroke-linejoin: round; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #9aa4ae; } .title { fill: #e6e9ec; } .page { fill: #15181c; }
+  .grid { stroke: #2b3138; } .axis, .mark { stroke: #7d8791; } }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points (x, y) in order of x."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    dots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A value to compare with, across the whole width."""
+
+    name: str
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`y_from` None: from the least value. `counted`: x are whole numbers. At least one line has
+    a point."""
+
+    title: str
+    x: str
+    y: str
+    lines: tuple[Line, ...]
+    marks: tuple[Mark, ...] = ()
+    y_from: float | None = None
+    counted: bool = False
+
+    def svg(self) -> str:
+        """The whole file."""
+        legend, rows = _legend(self.lines)
+        plane = _Plane(self, TITLE + 14 + LEGEND_LINE * rows)
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" '
+            f'role="img" aria-label="{escape(self.title, quote=True)}">',
+            f"<style>{STYLE}</style>",
+            f'<rect class="page" width="{WIDTH:g}" height="{HEIGHT:g}"/>',
+            f'<text class="title" x="{LEFT:g}" y="{TITLE - 4:g}">{escape(self.title)}</text>',
+            *legend,
+            *_axes(self, plane),
+            *_marks(self.marks, plane),
+            *_lines(self.lines, plane),
+        ]
+        return "\n".join([*parts, "</svg>\n"])
+
+
+class _Plane:
+    """From values to pixels."""
+
+    def __init__(self, chart: Chart, top: float) -> None:
+        xs = [x for line in chart.lines for x, _ in line.points]
+        ys = [y for line in chart.lines for _, y in line.points] + [m.y for m in chart.marks]
+        self.top, self.bottom = top, HEIGHT - BOTTOM
+        self.x_from, self.x_to = _range(min(xs), max(xs))
+        self.y_from = min(ys) if chart.y_from is None else chart.y_from
+        self.y_from, self.y_to = _range(self.y_from, self.y_from + (max(ys) - self.y_from) * ROOM)
+
+    def x(self, value: float) -> float:
+        share = (value - self.x_from) / (self.x_to - self.x_from)
+        return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        share = (value - self.y_from) / (self.y_to - self.y_from)
+        return self.bottom - share * (self.bottom - self.top)
+
+
+def _range(least: float, most: float) -> tuple[float, float]:
+    """Never empty."""
+    return (least, most) if most > least else (least - 0.5, least + 0.5)
+
+
+def colour(index: int, count: int) -> str:
+    """Of one line of several, of equal lightness and far from each other."""
+    return oklch(0.62, 0.15, 262.0 - 300.0 * index / max(1, count))
+
+
+def _legend(lines: Sequence[Line]) -> tuple[list[str], int]:
+    """Its shapes, and how many rows they take."""
+    parts, x, row = [], LEFT, 0
+    for index, line in enumerate(lines):
+        width = 34 + CHARACTER * len(line.name) + 14
+        if x + width > WIDTH - RIGHT and x > LEFT:
+            x, row = LEFT, row + 1
+        y = TITLE + 12 + LEGEND_LINE * row
+        parts.append(
+            f'<path d="M{x:g} {y:g}h24" stroke="{colour(index, len(lines))}" stroke-width="3"/>'
+        )
+        parts.append(f'<text x="{x + 30:g}" y="{y + 4:g}">{escape(line.name)}</text>')
+        x += width
+    return parts, row + 1
+
+
+def _axes(chart: Chart, plane: _Plane) -> Iterator[str]:
+    for value, text in ticks(plane.y_from, plane.y_to):
+        y = plane.y(value)
+        yield f'<path class="grid" d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}"/>'
+        yield f'<text x="{LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+    for value, text in ticks(plane.x_from, plane.x_to, 1.0 if chart.counted else 0.0):
+        x = plane.x(value)
+        yield f'<path class="axis" d="M{x:.1f} {plane.bottom:g}v5"/>'
+        yield f'<text x="{x:.1f}" y="{plane.bottom + 19:g}" text-anchor="middle">{text}</text>'
+    yield f'<path class="axis" d="M{LEFT:g} {plane.bottom:g}H{WIDTH - RIGHT:g}"/>'
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield (
+        f'<text x="{middle:g}" y="{HEIGHT - 12:g}" text-anchor="middle">{escape(chart.x)}</text>'
+    )
+    height = (plane.top + plane.bottom) / 2
+    yield (
+        f'<text transform="translate(18 {height:g}) rotate(-90)" text-anchor="middle">'
+        f"{escape(chart.y)}</text>"
+    )
+
+
+def ticks(least: float, most: float, least_step: float = 0.0) -> list[tuple[float, str]]:
+    """Round values within the range, and how they are written."""
+    step = nice_step(max(least_step, (most - least) / TICKS))
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    first = math.ceil(least / step - 1e-9)
+    last = math.floor(most / step + 1e-9)
+    return [
+        (number * step, f"{number * step + 0.0:.{decimals}f}") for number in range(first, last + 1)
+    ]
+
+
+def _marks(marks: Sequence[Mark], plane: _Plane) -> Iterator[str]:
+    for mark in marks:
+        y = plane.y(mark.y)
+        yield f'<path class="mark" d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}"/>'
+        yield (
+            f'<text x="{WIDTH - RIGHT - 4:g}" y="{y - 5:.1f}" text-anchor="end">'
+            f"{escape(mark.name)}</text>"
+        )
+
+
+def _lines(lines: Sequence[Line], plane: _Plane) -> Iterator[str]:
+    for index, line in enumerate(lines):
+        if not line.points:
+            continue
+        shade = colour(index, len(lines))
+        points = [(plane.x(x), plane.y(y)) for x, y in line.points]
+        way = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        yield f'<polyline class="line" stroke="{shade}" points="{way}"/>'
+        if line.dots:
+            for x, y in points:
+                yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{shade}"/>'

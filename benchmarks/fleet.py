@@ -1,0 +1,132 @@
+"""The real system as a person starts it: `crowdpipe up`, agents as processes, a client session.
+
+Every process is of its own, so that what one takes is nobody else's. All of it is ended on
+leaving the `with`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from benchmarks.happenings import Happenings, Stage, whole_items
+from benchmarks.work import Work
+from broker_config.credentials import Credentials
+from crowdpipe.client.session import Session
+from crowdpipe.home import read_up
+from crowdpipe.serving.agents import AgentSpec, LocalAgents
+from crowdpipe.serving.models import CutWishes, add_model
+from crowdpipe.serving.served import ServedSystem
+from crowdpipe.serving.stores import open_store
+from crowdpipe.watching.login import WATCHER, login_of
+from crowdpipe.watching.observation import Observation
+from crowdpipe.watching.watcher import Watcher
+from wire.errors import OperatorError
+from wire.manifest import Manifest
+
+ONLINE_LIMIT_S = 60.0
+EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of it
+RUN_LIMIT_S = 300.0
+ROOMY_NBYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSpec:
+    """How many agents, and what each may take for its partition."""
+
+    devices: int = 5
+    memory_nbytes: int = ROOMY_NBYTES
+
+
+class Fleet:
+    """Ready to serve `work` inside a `with`; nothing is loaded yet."""
+
+    def __init__(self, work: Work, home: Path, spec: FleetSpec) -> None:
+        self._given = work
+        self._home = home
+        self._spec = spec
+        self._stack = ExitStack()
+        self.happenings = Happenings()
+        self.names = tuple(f"phone-{number}" for number in range(1, spec.devices + 1))
+        self.work: Work
+        self.manifest: Manifest
+        self.watcher: Watcher
+        self._agents: LocalAgents
+        self._system: ServedSystem
+
+    def __enter__(self) -> Fleet:
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _start(self, stack: ExitStack) -> None:
+        credentials = Credentials(self._home)
+        for name in self.names:
+            credentials.add(name, "device")
+        self._system = stack.enter_context(ServedSystem(self._home))
+        record = read_up(self._home)
+        if record is None:
+            raise OperatorError("crowdpipe up ended as soon as it had begun")
+        self._url = record.url
+        with open_store(self._home) as store:
+            wishes = CutWishes(max_shape=self._given.max_shape)
+            self.manifest = add_model(store, self._given.model, self._given.name, wishes)
+        self.work = self._given.ready(self.manifest)
+        login = login_of(self._home, self._url, WATCHER)
+        self.watcher = stack.enter_context(Watcher(login, hear=self.happenings.hear))
+        specs = [
+            AgentSpec(name, login_of(self._home, self._url, name), self._spec.memory_nbytes)
+            for name in self.names
+        ]
+        self._agents = stack.enter_context(LocalAgents(specs, self._home / "agents", "warning"))
+        self.watcher.wait(self._all_there, ONLINE_LIMIT_S, "the agents and the model")
+
+    def _all_there(self, seen: Observation) -> bool:
+        states = [seen.devices[name].state for name in self.names if name in seen.devices]
+        online = sum(state is not None and state.status == "online" for state in states)
+        return online == len(self.names) and self.work.name in seen.models
+
+    def session(self, **options: Any) -> Session:
+        """A client of the fleet; close it."""
+        return Session(self.work.name, self._url, timeout_s=RUN_LIMIT_S, **options)
+
+    def watched(self, act: Callable[[], None], count: int) -> list[list[Stage]]:
+        """The stages of the `count` items that `act` runs through the fleet, item by item."""
+        mark, segments = self.happenings.mark(), len(self.manifest.segments)
+        act()
+        events = self.happenings.wait(
+            mark, lambda seen: len(whole_items(seen, segments)) >= count, EVENTS_LIMIT_S
+        )
+        return whole_items(events, segments)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of the agents, by name."""
+        return self._agents.pids
+
+    @property
+    def desk_pids(self) -> dict[str, int]:
+        """Of what runs at the desk: the orchestrator (with the store) and the broker."""
+        children = psutil.Process(self._system.pid).children(recursive=True)
+        brokers = {child.name(): child.pid for child in children}
+        return {"orchestrator": self._system.pid, **brokers}
+
+    def check(self) -> None:
+        """`OperatorError` if a part of it has ended."""
+        self._system.check()
+        self._agents.check()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()

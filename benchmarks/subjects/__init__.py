@@ -1,0 +1,1 @@
+"""The subjects: each measures one promise, and gives rows and pictures."""

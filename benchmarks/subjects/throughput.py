@@ -1,0 +1,143 @@
+"""Items a second: five agents through the broker, against one and two ONNX Runtime processes.
+
+The rivals are independent processes of one thread each, which is all that two cores can do: they
+talk to nobody. Everything is warm, and all contenders take turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from benchmarks.bench import Bench, Outcome, Picture
+from benchmarks.chart import Chart, Line, Mark
+from benchmarks.fleet import Fleet
+from benchmarks.rounds import Measure, shares, take_turns
+from benchmarks.row import Rival, Row, at_least, at_most, measured
+from benchmarks.spread import spread
+from benchmarks.whole import WholeModel
+from crowdpipe.client.session import Session
+from crowdpipe.demo.comparison import compare
+from crowdpipe.demo.figures import TOLERANCE
+from crowdpipe.items_file import Arrays
+from wire.messages.events import PartitionLoaded
+from wire.messages.requests import Transport
+
+ITEMS = 60
+SHARE_OF_TWO = 0.8
+
+
+def run(bench: Bench) -> Outcome:
+    outcome = Outcome()
+    fleet = bench.fleet()
+    items = fleet.work.first(ITEMS).items
+    with ExitStack() as stack:
+        rivals = [stack.enter_context(bench.whole()) for _ in range(2)]
+        session = stack.enter_context(fleet.session())
+        mark = fleet.happenings.mark()
+        contenders: dict[str, Measure] = {
+            "agents": lambda: _agents(session, items),
+            "two": lambda: _processes(rivals, ITEMS),
+            "zlib": lambda: _agents(session, items, "zlib"),
+            "one": lambda: _processes(rivals[:1], ITEMS),
+        }
+        found = take_turns(contenders, bench.pick(3, 7))
+        loads = sum(isinstance(e, PartitionLoaded) for _, e in fleet.happenings.since(mark))
+        outcome.rows += _rows(found, loads)
+        outcome.rows.append(_difference(bench, session, rivals[0], items))
+    outcome.pictures.append(_against_devices(bench, fleet, found))
+    return outcome
+
+
+def _agents(session: Session, items: Sequence[Arrays], transport: Transport | None = None) -> float:
+    begun = time.perf_counter()
+    count = sum(1 for _ in session.run_many(items, ordered=False, transport=transport))
+    return count / (time.perf_counter() - begun)
+
+
+def _processes(rivals: Sequence[WholeModel], count: int) -> float:
+    """All at once, each with its part of the items."""
+    begun = time.perf_counter()
+    for rival in rivals:
+        rival.begin(count // len(rivals))
+    done = sum(len(rival.finish()) for rival in rivals)
+    return done / (time.perf_counter() - begun)
+
+
+def _rows(found: dict[str, list[float]], loads: int) -> Iterator[Row]:
+    one, two = (spread(found[name]).median for name in ("one", "two"))
+    note = f"{loads} loads while measuring: not all of it was warm" if loads else ""
+    for name, text in (("agents", "five agents"), ("zlib", "five agents, always lossless zlib")):
+        yield measured(
+            f"throughput.{name}",
+            f"{text}, {ITEMS} items",
+            found[name],
+            "items/s",
+            rival=Rival("two processes", two),
+            note=note,
+        )
+        yield measured(
+            f"throughput.{name}_share_of_two_processes",
+            f"{text}, as a share of two processes",
+            shares(found[name], found["two"]),
+            "",
+            target=at_least(SHARE_OF_TWO) if name == "agents" else None,
+            note=note,
+        )
+    yield measured(
+        "throughput.agents_against_one_process",
+        "five agents, as multiples of one process",
+        shares(found["agents"], found["one"]),
+        "x",
+        rival=Rival("two processes", two / one),
+    )
+    yield measured("throughput.one_process", "one process", found["one"], "items/s")
+    yield measured("throughput.two_processes", "two processes", found["two"], "items/s")
+
+
+def _difference(bench: Bench, session: Session, rival: WholeModel, items: Sequence[Arrays]) -> Row:
+    names = [spec.name for spec in session.get_outputs()]
+    ours = [dict(zip(names, outputs, strict=True)) for outputs in session.run_many(items)]
+    whole = rival.write(bench.folder("whole") / "outputs.npz")
+    compared = compare(ours, [whole[index % len(whole)] for index in range(len(ours))])
+    return measured(
+        "throughput.largest_difference",
+        "largest difference of an output from one process's",
+        [compared.max_rel_diff],
+        "",
+        target=at_most(TOLERANCE),
+        note="every bit is the same" if compared.identical else "",
+    )
+
+
+def _against_devices(bench: Bench, fleet: Fleet, found: dict[str, list[float]]) -> Picture:
+    """Partitions 1 to 5, each on a device of its own."""
+    items = fleet.work.first(bench.pick(20, ITEMS)).items
+    counts = range(1, len(fleet.names) + 1)
+    points = []
+    for count in counts:
+        with _warm(fleet, count) as session:
+            rates = [_agents(session, items) for _ in range(bench.pick(1, 3))]
+        points.append((float(count), spread(rates).median))
+    marks = [
+        Mark("one process", spread(found["one"]).median),
+        Mark("two processes", spread(found["two"]).median),
+    ]
+    chart = Chart(
+        title=f"{fleet.work.name}: throughput against devices",
+        x="devices, one partition each",
+        y="items/s",
+        lines=(Line("through the broker", tuple(points), dots=True),),
+        marks=tuple(marks),
+        y_from=0.0,
+        counted=True,
+    )
+    return Picture("throughput-devices.svg", chart.svg())
+
+
+@contextmanager
+def _warm(fleet: Fleet, partitions: int) -> Iterator[Session]:
+    with fleet.session(partitions=partitions) as session:
+        list(session.run_many(fleet.work.items[:8]))
+        yield session
