@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from broker_config.url import BrokerUrl
+from broker_config.url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import BrokerUnreachable, Refused
 from wire.ids import mint
 
@@ -19,6 +19,7 @@ CLEAN_START = 0x02
 WITH_PASSWORD = 0x40
 WITH_USER = 0x80
 BAD_LOGIN_CODES = frozenset({0x86, 0x87})  # bad user name or password; not authorised
+OLD_VERSION_CODES = frozenset({0x01, 0x84})  # as MQTT 3.1.1 says it, and as MQTT 5 does
 DISCONNECT = b"\xe0\x00"
 
 
@@ -30,9 +31,16 @@ def knock(url: BrokerUrl, limit_s: float = 5.0) -> None:
     try:
         code = _connack_code(url, limit_s)
     except OSError as error:
-        raise BrokerUnreachable(f"no broker answers at {url.shown}: {error}") from None
+        raise BrokerUnreachable(
+            f"no broker answers at {url.shown}: {error.strerror or error}; check that it runs, "
+            "and its address"
+        ) from None
     if code in BAD_LOGIN_CODES:
         raise Refused(f"the broker at {url.shown} refused the user name or secret")
+    if code in OLD_VERSION_CODES:
+        raise BrokerUnreachable(
+            f"the broker at {url.shown} does not speak MQTT 5; use one that does, as Mosquitto 2"
+        )
     if code != 0:
         raise BrokerUnreachable(f"the broker at {url.shown} refused to connect (code {code})")
 
@@ -44,7 +52,7 @@ def _connack_code(url: BrokerUrl, limit_s: float) -> int:
             link.sendall(connect_packet(url.user, url.secret))
             head = _exactly(link, 4)
             if head[0] != 0x20:
-                raise ConnectionError("what answers does not speak MQTT 5")
+                raise BrokerUnreachable(f"there is no broker at {url.shown}: {NO_BROKER_THERE}")
             if head[3] == 0:
                 link.sendall(DISCONNECT)
             return head[3]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wire.broker_url import DEFAULT_PORTS, EXAMPLE, BrokerUrl, parse_url
+from wire.broker_url import DEFAULT_PORTS, EXAMPLE, NO_BROKER_THERE, BrokerUrl, parse_url
 
-__all__ = ["DEFAULT_PORTS", "EXAMPLE", "BrokerUrl", "parse_url"]
+__all__ = ["DEFAULT_PORTS", "EXAMPLE", "NO_BROKER_THERE", "BrokerUrl", "parse_url"]

@@ -8,8 +8,10 @@ Whether names, types and shapes are the model's is the client library's to say.
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +24,12 @@ from wire.errors import InvalidInput, UserError
 Layout = Literal["one", "numbered", "batch"]
 Arrays = dict[str, NDArray[Any]]
 _NUMBERED = re.compile(r"(\d{1,9})/(.+)", re.DOTALL)
+_SINGLE_ARRAY = b"\x93NUMPY"
+_ZIP = b"PK"
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def read_items(
@@ -46,17 +54,59 @@ def split_items(
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Every array of an `.npz` file; strings become Python objects, as ONNX Runtime wants them."""
+    """Every array of an `.npz` file; strings become Python objects, as ONNX Runtime wants them.
+
+    What a header claims is held against the bytes that are there, before anything is allocated.
+    """
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise UserError(f"{path} is a single array; save it with numpy.savez and a name")
-        with archive:
-            return {key: _as_strings(archive[key]) for key in archive.files}
+        with path.open("rb") as file:
+            _check_kind(path, file.read(len(_SINGLE_ARRAY)))
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if not info.is_dir()]
+            return dict(_read_member(path, archive, info) for info in members)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} is not an .npz file of plain arrays: {error}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        # RuntimeError: an encrypted member, or a compression that this Python has not.
+        raise UserError(
+            f"{path} is damaged or truncated ({error}); write it again with numpy.savez"
+        ) from None
+
+
+def _check_kind(path: Path, begins: bytes) -> None:
+    if begins == _SINGLE_ARRAY:
+        raise UserError(f"{path} is a single array; save it with numpy.savez and a name")
+    if not begins.startswith(_ZIP):
+        what = "is empty" if not begins else "is not an .npz file"
+        raise UserError(f"{path} {what}; write one with numpy.savez({str(path)!r}, input=array)")
+
+
+def _read_member(
+    path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> tuple[str, NDArray[Any]]:
+    key = info.filename.removesuffix(".npy")
+    with archive.open(info) as member:
+        try:
+            shape, _, dtype = _HEADERS[np.lib.format.read_magic(member)](member)
+        except (ValueError, KeyError):
+            raise UserError(
+                f"{path} holds {info.filename!r}, which is no array; write it with numpy.savez"
+            ) from None
+    if dtype.hasobject:
+        raise UserError(
+            f"array {key!r} of {path} holds Python objects; save numbers as numbers, "
+            "and texts with numpy.array(texts, dtype=str)"
+        )
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > info.file_size:
+        raise UserError(
+            f"array {key!r} of {path} claims {nbytes} bytes, and {info.file_size} are there; "
+            "write it again with numpy.savez"
+        )
+    with archive.open(info) as member:
+        return key, _as_strings(np.lib.format.read_array(member, allow_pickle=False))
 
 
 def _as_strings(array: NDArray[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from wire.errors import InvalidUrl
 
 DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
 EXAMPLE = "mqtt://name:secret@host:1883"
+NO_BROKER_THERE = "what answers there does not speak MQTT 5; check host and port"
 
 
 @dataclass(frozen=True, slots=True)

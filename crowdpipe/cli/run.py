@@ -82,6 +82,7 @@ def run(
 
 def _results(session: Session, items: list[Arrays], barrier: bool) -> list[Arrays]:
     from crowdpipe.cli.progress import ItemsProgress
+    from crowdpipe.item_error import of_item
     from wire.errors import CrowdpipeError
 
     names = [spec.name for spec in session.get_outputs()]
@@ -90,7 +91,7 @@ def _results(session: Session, items: list[Arrays], barrier: bool) -> list[Array
         outcomes = session.run_many(items, ordered=False, barrier=barrier, return_errors=True)
         for done, (item, outcome) in enumerate(outcomes, 1):
             if isinstance(outcome, CrowdpipeError):
-                raise type(outcome)(f"item {item}: {outcome}" if len(items) > 1 else str(outcome))
+                raise of_item(outcome, item, len(items))
             results[item] = dict(zip(names, outcome, strict=True))
             bar.so_far(done)
     return results

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdpipe.client.arrays import Array, encode_array, matches
+from crowdpipe.client.arrays import DTYPES, Array, encode_array, matches
 from wire.elements import Element
 from wire.errors import InvalidInput
 from wire.frames import Tensor
@@ -108,8 +108,17 @@ def _check_type(spec: TensorSpec, array: Array) -> None:
     if not matches(spec.kind, array):
         raise InvalidInput(
             f"input '{spec.name}' has elements of type {array.dtype.name}; "
-            f"the model takes {type_name(spec.kind)}"
+            f"the model takes {type_name(spec.kind)}{_conversion(spec.kind, array)}"
         )
+
+
+def _conversion(kind: Element, array: Array) -> str:
+    """How to convert `array`, where numpy has the model's type and nothing but digits is lost."""
+    if kind is Element.STRING or kind > Element.COMPLEX128:
+        return ""
+    wanted = np.dtype(DTYPES[kind])
+    fits = array.dtype.kind in "biufc" and np.can_cast(array.dtype, wanted, "same_kind")
+    return f"; convert it with array.astype('{wanted.name}')" if fits else ""
 
 
 def _check_shape(

@@ -28,6 +28,7 @@ from crowdpipe.demo.reference import Reference, measure_reference
 from crowdpipe.demo.timeline import Phase, timeline_page
 from crowdpipe.demo.work import Work, own_work, sentence_work
 from crowdpipe.home import read_up
+from crowdpipe.item_error import of_item
 from crowdpipe.items_file import Arrays, read_items, write_items
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from crowdpipe.serving.models import CutWishes, add_model
@@ -234,7 +235,7 @@ class Demonstration:
             f"{show_seconds(batch.latency_s)}"
         )
         for item, error in sorted(batch.errors.items())[:ERRORS_SHOWN]:
-            self._say(f"  item {item} failed: {error}")
+            self._say(f"  failed: {of_item(error, item, len(work.items))}")
         return batch
 
     # --- telling ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from broker_config.knock import knock
 from crowdpipe.watching.observation import Observation
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, Refused, TimedOut
@@ -122,6 +123,7 @@ class Watcher:
                 raise TimedOut(f"waited {limit_s:g} s for {what}")
 
     def __enter__(self) -> Watcher:
+        knock(self._url)  # says at once and in our words what paho would try again and again
         try:
             self._client.connect(self._url.host, self._url.port, clean_start=True)
         except OSError as error:
@@ -140,7 +142,10 @@ class Watcher:
                 lambda: self._granted or self._refusal is not None, CONNECT_LIMIT_S
             )
         if not answered:
-            raise TimedOut(f"the broker at {self._url.shown} did not answer the watcher")
+            raise TimedOut(
+                f"waited {CONNECT_LIMIT_S:g} s for the broker at {self._url.shown} to let the "
+                "watcher in; check host and port"
+            )
         if self._refusal is not None:
             raise Refused(f"the broker at {self._url.shown} refused: {self._refusal}")
 

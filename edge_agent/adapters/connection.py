@@ -30,7 +30,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edge_agent.adapters.link import Link
-from wire.broker_url import BrokerUrl
+from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.ids import mint
 from wire.outbox import Message, Numbered
@@ -45,6 +45,7 @@ MOST_IN_FLIGHT = 20  # messages that the broker has not acknowledged yet
 LARGEST_PACKET_NBYTES = 8 << 20  # what we let the broker send us
 FAILURE = 128  # MQTT 5 reason codes from here on are refusals
 TAKEN_OVER = 142
+PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
 CREDENTIALS_REFUSED = (134, 135, 140)
 SMALL_NBYTES = 4 << 10
 
@@ -370,7 +371,9 @@ class Connection:
     def _on_disconnect(
         self, _client: Any, _data: Any, flags: Any, code: ReasonCode, _said: Any
     ) -> None:
-        self._lost = self._lost or f"the connection was lost: {code}"
+        stranger = code.value == PROTOCOL_ERROR and not self._up
+        why = NO_BROKER_THERE if stranger else f"the connection was lost: {code}"
+        self._lost = self._lost or why
         if flags.is_disconnect_packet_from_server and code.value == TAKEN_OVER:
             # Connecting again would take the newcomer's session from it in turn.
             self._fatal = Replaced(

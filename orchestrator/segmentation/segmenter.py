@@ -17,6 +17,7 @@ from orchestrator.segmentation.line import line_of
 from orchestrator.segmentation.liveness import Division, Stretch, divide, trunk_of
 from orchestrator.segmentation.memory import peak_activation_nbytes
 from orchestrator.segmentation.normalise import NormalModel, normalise
+from orchestrator.segmentation.opsets import check_opsets
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.randomness import is_random
 from orchestrator.segmentation.row_tables import row_tables
@@ -60,7 +61,9 @@ def segment(
     """
     check_name(name, "model name")
     wishes = options or SegmentOptions()
-    normal = normalise(open_model(path))
+    source = open_model(path)
+    check_opsets(source.model)
+    normal = normalise(source)
     flow = dataflow(normal.model.graph)
     types = infer_types(normal.model, flow, wishes)
     found = computed(normal.model, any(v.kind is Element.FLOAT16 for v in types.values.values()))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,7 +93,10 @@ def test_no_such_model(fleet: Served, npz: Save) -> None:
     ("arrays", "words"),
     [
         ({"z": np.ones((1, 24), np.float32)}, ("'x' is missing", "takes x")),
-        ({"x": np.ones((1, 24), np.int64)}, ("'x'", "int64", "tensor(float)")),
+        (
+            {"x": np.ones((1, 24), np.float64)},
+            ("'x'", "float64", "tensor(float)", "array.astype('float32')"),
+        ),
         ({"x": np.ones((1, 23), np.float32)}, ("'x'", "[1, 23]", "24 is needed")),
         ({"x": np.ones(24, np.float32)}, ("'x'", "2 dimensions are needed")),
         ({"x": np.ones((999, 24), np.float32)}, ("'batch' may be at most", "--max-shape")),
@@ -107,7 +112,9 @@ def test_a_wrong_input(
 def test_a_wrong_input_among_many_is_named_and_nothing_is_written(fleet: Served, npz: Save) -> None:
     row = np.ones((1, 24), np.float32)
     items = npz(**{"0/x": row, "1/x": row, "2/x": row[:, :3]})
-    expect(run_tiny(fleet, items), USER, "item 2", "[1, 3]")
+    ended = run_tiny(fleet, items)
+    expect(ended, USER, "item 2: ", "[1, 3]")
+    assert ended.error.count("item 2") == 1
     assert not items.with_name("results.npz").exists()
 
 
@@ -138,6 +145,28 @@ def test_a_broker_that_does_not_answer(crowdpipe: Crowdpipe, npz: Save) -> None:
         "crowdpipe up",
     )
     expect(crowdpipe("up", *broker), OPERATOR, "no broker answers")
+
+
+@pytest.fixture
+def web_port() -> Iterator[int]:
+    """Where a web server listens, which speaks no MQTT."""
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), http.server.BaseHTTPRequestHandler
+    ) as web:
+        serving = threading.Thread(target=web.serve_forever)
+        serving.start()
+        yield web.server_port
+        web.shutdown()
+        serving.join()
+
+
+@pytest.mark.parametrize("command", ["devices", "up", "watch"])
+def test_a_port_where_something_else_answers(
+    crowdpipe: Crowdpipe, web_port: int, command: str
+) -> None:
+    ended = crowdpipe(command, "--broker", f"mqtt://127.0.0.1:{web_port}")
+    expect(ended, OPERATOR, f"no broker at mqtt://127.0.0.1:{web_port}", "check host and port")
+    assert "secret" not in ended.error
 
 
 def test_a_server_that_was_killed(

@@ -369,6 +369,10 @@ def _unheard(model: onnx.ModelProto) -> None:
     model.opset_import.append(helper.make_opsetid("com.example", 1))
 
 
+def _newer(model: onnx.ModelProto) -> None:
+    model.opset_import[0].version = 99
+
+
 def _cycle(model: onnx.ModelProto) -> None:
     model.graph.node[0].input[0] = model.graph.node[-2].output[0]
 
@@ -385,6 +389,7 @@ REFUSED = (
     ),
     RefusedModel("an output that is one", _saved(_sequence_output), "no tensor"),
     RefusedModel("an operator that ONNX Runtime does not have", _changed(_unheard), "no operator"),
+    RefusedModel("an opset that ONNX Runtime does not take yet", _changed(_newer), "opset 99"),
     RefusedModel("a type that an operator has no kernel for", _saved(_kernelless), "no kernel"),
     RefusedModel("weights outside the model's folder", _external("../outside.bin"), "own folder"),
     RefusedModel("weights at an absolute path", _external("/etc/passwd"), "own folder"),

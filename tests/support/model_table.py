@@ -50,8 +50,9 @@ def _reason(construct: RefusedModel) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Short, and without the version of the runtime that happens to be installed."""
+    """Short, and without what depends on the runtime that happens to be installed."""
     short = re.sub(r"ONNX Runtime \d\S*", "ONNX Runtime", " ".join(text.split()))
+    short = re.sub(r"(takes is|export it with opset) \d+", r"\1 N", short)
     return (short if len(short) < 170 else short[:167] + "…").replace("|", "\\|")
 
 

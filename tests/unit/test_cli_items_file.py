@@ -1,3 +1,5 @@
+import io
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -54,21 +56,81 @@ def test_an_array_without_a_number_among_numbered_ones_is_refused(tmp_path: Path
         read_items(path, NAMES)
 
 
-def test_pickled_objects_are_refused(tmp_path: Path) -> None:
+def test_pickled_objects_are_refused_without_advice_to_unpickle(tmp_path: Path) -> None:
     path = save(tmp_path / "evil.npz", ids=np.array([{"a": 1}], object))
-    with pytest.raises(UserError, match="plain arrays"):
+    with pytest.raises(UserError, match=r"'ids' of .* holds Python objects; save") as refused:
+        read_items(path, NAMES)
+    assert "allow_pickle" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"Dear model, how are you?\n", "is not an .npz file; write one with numpy.savez"),
+        (pickle.dumps({"ids": 1}), "is not an .npz file; write one with numpy.savez"),
+        (b"", "is empty; write one with numpy.savez"),
+        (b"PK\x03\x04 and no more", "is damaged or truncated"),
+    ],
+    ids=["text", "pickle", "empty", "torn"],
+)
+def test_what_is_no_npz_file_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "items.npz"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=told) as refused:
+        read_items(path, NAMES)
+    assert "allow_pickle" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no file"):
+        read_items(tmp_path / "gone.npz", NAMES)
+    with pytest.raises(UserError, match="cannot read"):
+        read_items(tmp_path, NAMES)
+
+
+def test_a_single_array_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with pytest.raises(UserError, match="single array"):
+        read_items(tmp_path / "one.npy", NAMES)
+
+
+def test_a_member_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "items.npz", ids=np.zeros(3))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.txt", "what these are")
+    with pytest.raises(UserError, match=r"'notes.txt', which is no array"):
         read_items(path, NAMES)
 
 
-def test_what_is_no_npz_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text.npz").write_text("hello")
-    np.save(tmp_path / "single.npy", np.zeros(2))
-    with pytest.raises(UserError, match="not an"):
-        read_items(tmp_path / "text.npz", NAMES)
-    with pytest.raises(UserError, match="single array"):
-        read_items(tmp_path / "single.npy", NAMES)
-    with pytest.raises(UserError, match="there is no file"):
-        read_items(tmp_path / "absent.npz", NAMES)
+def test_a_header_that_claims_more_than_there_is_is_refused_before_it_is_believed(
+    tmp_path: Path,
+) -> None:
+    header = io.BytesIO()
+    lie = {"descr": "<f8", "fortran_order": False, "shape": (1 << 50,)}
+    np.lib.format.write_array_header_1_0(header, lie)
+    path = tmp_path / "items.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ids.npy", header.getvalue())
+    with pytest.raises(UserError, match="claims 9007199254740992 bytes"):
+        read_items(path, NAMES)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6, 0.95])
+def test_a_torn_file_is_refused(tmp_path: Path, keep: float) -> None:
+    whole = save(tmp_path / "items.npz", ids=np.arange(99.0)).read_bytes()
+    (tmp_path / "torn.npz").write_bytes(whole[: int(len(whole) * keep)])
+    with pytest.raises(UserError, match="damaged or truncated"):
+        read_items(tmp_path / "torn.npz", NAMES)
+
+
+def test_altered_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "items.npz"
+    np.savez_compressed(path, ids=np.random.default_rng(1).normal(size=500))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="damaged or truncated"):
+        read_items(path, NAMES)
 
 
 @pytest.mark.parametrize("layout", ["one", "numbered", "batch"])

@@ -87,7 +87,29 @@ def test_an_input_too_many_is_named():
 
 def test_another_type_is_told_with_the_right_one():
     said = refusal({"ids": ids().astype(np.int32)}, IDS)
-    assert said == "input 'ids' has elements of type int32; the model takes tensor(int64)"
+    assert said == (
+        "input 'ids' has elements of type int32; the model takes tensor(int64); "
+        "convert it with array.astype('int64')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "spec", "converts"),
+    [
+        (np.float64, PIXELS, "array.astype('float16')"),
+        (np.int64, PIXELS, "array.astype('float16')"),
+        (np.float32, IDS, None),  # would cut fractions off
+        (np.complex64, PIXELS, None),
+        (np.str_, IDS, None),
+    ],
+)
+def test_a_conversion_is_told_where_only_digits_are_lost(
+    given: type, spec: TensorSpec, converts: str | None
+):
+    said = refusal({spec.name: np.zeros((1, 3, 8), given)}, spec)
+    assert "has elements of type" in said
+    assert ("convert it" in said) == (converts is not None)
+    assert converts is None or converts in said
 
 
 @pytest.mark.parametrize(
