@@ -62,6 +62,14 @@ class GiveError:
 
 
 @dataclass(frozen=True, slots=True)
+class TellWait:
+    """What keeps the run from going on, for the person to see; empty once nothing does."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndRun:
     """Nothing more will come: every item has its outcome, or (`kind`) the run as a whole failed."""
 
@@ -81,5 +89,14 @@ class GivePlan:
 
 
 Instruction = (
-    Say | SendInput | ForgetInput | Grant | GiveResult | DropResult | GiveError | EndRun | GivePlan
+    Say
+    | SendInput
+    | ForgetInput
+    | Grant
+    | GiveResult
+    | DropResult
+    | GiveError
+    | TellWait
+    | EndRun
+    | GivePlan
 )

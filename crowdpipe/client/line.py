@@ -51,14 +51,19 @@ RETRY_LIMIT_S = 2.0  # a broker that refuses connections for so long is not ther
 DRAIN_S = 5.0
 SOMEBODY = "anyone"  # our user name where the broker asks for none
 
+OnWait = Callable[[str], None]
 _log = logging.getLogger("crowdpipe.client")
 
 
 class Line:
-    """Connected inside a `with`, to `broker`, as a client of its user's."""
+    """Connected inside a `with`, to `broker`, as a client of its user's. `on_wait` is told, in the
+    thread here, what keeps a run from going on, and an empty text once it goes on."""
 
-    def __init__(self, broker: BrokerUrl, topics: Topics | None = None) -> None:
+    def __init__(
+        self, broker: BrokerUrl, topics: Topics | None = None, on_wait: OnWait | None = None
+    ) -> None:
         self.broker = broker
+        self._on_wait = on_wait
         self.topics = Topics() if topics is None else topics
         self.changed = threading.Condition()
         self.failure: CrowdpipeError | None = None
@@ -261,6 +266,15 @@ class Line:
     def _drop_result(self, said: ins.DropResult) -> None:
         self._arrived.take(said.activation)
 
+    def _tell_wait(self, said: ins.TellWait) -> None:
+        _log.info("run %s %s", said.run, f"waits: {said.reason}" if said.reason else "goes on")
+        if self._on_wait is None:
+            return
+        try:
+            self._on_wait(said.reason)
+        except Exception:  # theirs, and no reason to end the runs
+            _log.exception("what was to be told of a wait failed")
+
     def _end_run(self, said: ins.EndRun) -> None:
         with self.changed:
             handle = self._handles.pop(said.run, None)
@@ -282,7 +296,7 @@ class Line:
     # --- the connection's and the courier's listener ------------------------------------------
 
     def will(self, connection: str) -> Message | None:
-        """A client has no will: nobody watches whether it lives."""
+        """A client has no will: that its runs are wanted is said by `Renew`, and silence counts."""
         return None
 
     def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
@@ -375,6 +389,7 @@ _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {
     ins.GiveResult: Line._give_result,
     ins.DropResult: Line._drop_result,
     ins.GiveError: Line._give_error,
+    ins.TellWait: Line._tell_wait,
     ins.EndRun: Line._end_run,
     ins.GivePlan: Line._give_plan,
 }

@@ -10,7 +10,6 @@ clock, no thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from crowdpipe.client.events import (
@@ -33,15 +32,17 @@ from crowdpipe.client.instructions import (
     EndRun,
     ForgetInput,
     GiveError,
-    GivePlan,
     GiveResult,
     Grant,
     Instruction,
     Say,
     SendInput,
+    TellWait,
 )
-from crowdpipe.client.reasons import ANSWER_LIMIT_S, Surroundings, why_given_up, why_unanswered
+from crowdpipe.client.questions import Questions
+from crowdpipe.client.reasons import why_given_up
 from crowdpipe.client.runs import ClientRun
+from crowdpipe.client.surroundings import NEVER, Surroundings
 from wire.ids import ActivationId
 from wire.messages.requests import (
     Accepted,
@@ -52,43 +53,32 @@ from wire.messages.requests import (
     ItemFailed,
     Planned,
     Rejected,
+    Renew,
     RequestFailed,
-    RequestPlan,
     Resume,
+    RunWaits,
     Submit,
 )
 
 SUBMIT_AGAIN_S = 2.0
 ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
 ASK_AGAIN_MOST_S = 60.0
-ABSENT_S = 5.0  # for one that is offline, or was never seen: it may be starting
+RENEW_S = 15.0  # how often we say that we are there: a quarter of the orchestrator's patience
+RENEW_COUNT = 500  # runs named in one message
 ACK_S = 0.05  # acknowledgements of so long travel together, …
 ACK_COUNT = 16  # … unless so many wait
 OVER_LIMIT = 32  # runs that ended lately, of which our last words may have been lost
-NEVER = float("inf")
-
-
-@dataclass(slots=True)
-class _Question:
-    """A plan that was asked for."""
-
-    asked: PlanAsked
-    begun_at: float
-    repeat_at: float
 
 
 class ClientMachine:
     def __init__(self) -> None:
         self.runs: dict[str, ClientRun] = {}
         self._over: dict[str, None] = {}
-        self._questions: dict[str, _Question] = {}
+        self._questions = Questions()
+        self._around = Surroundings()
+        self._renew_at = NEVER
         self._out: list[Instruction] = []
         self._now = 0.0
-        self._connected = False
-        self._why_not = "it was never reached"
-        self._connected_at = 0.0
-        self._online: bool | None = None
-        self._life = ""
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
@@ -96,27 +86,28 @@ class ClientMachine:
         _HANDLERS[type(event)](self, event)
         for run in list(self.runs.values()):
             self._step(run)
-        for question in list(self._questions.values()):
-            self._ask(question)
+        self._renew()
+        self._out += self._questions.step(self._now, self._around)
         out, self._out = self._out, []
         return out
 
     def wake_at(self) -> float | None:
         """When `Ticked` is due; None if nothing waits for the time."""
         times = [time for run in self.runs.values() for time in self._times(run)]
-        for question in self._questions.values():
-            times += [question.repeat_at, self._give_up_at(question)]
+        times += self._questions.times(self._around)
+        if self._around.connected:
+            times.append(self._renew_at)
         wake = min(times, default=NEVER)
         return None if wake == NEVER else wake
 
     def _times(self, run: ClientRun) -> Iterable[float]:
         yield run.deadline()
-        if self._connected:
+        if self._around.connected:
             yield run.ack_at
             if run.pending:
                 yield run.repeat_at
         if run.state == "submitting":
-            yield self._answer_by(run.begun_at)
+            yield self._around.answer_by(run.begun_at)
 
     # --- what follows from any event ----------------------------------------------------------
 
@@ -124,10 +115,10 @@ class ClientMachine:
         if run.complete:
             self._end(run, None, "")
         elif self._now >= run.deadline() or (
-            run.state == "submitting" and self._now >= self._answer_by(run.begun_at)
+            run.state == "submitting" and self._now >= self._around.answer_by(run.begun_at)
         ):
             self._give_up(run)
-        elif self._connected:
+        elif self._around.connected:
             self._advance(run)
 
     def _advance(self, run: ClientRun) -> None:
@@ -204,49 +195,33 @@ class ClientMachine:
         if run.complete and run.asked.count is None and not run.finished:
             self._say(Finish(run.name, run.count or 0))
 
+    def _renew(self) -> None:
+        """Say now and then which runs we want: the orchestrator lets go of those it hears nothing
+        of. Not before they are accepted: until then they are submitted again."""
+        wanted = [run.name for run in self.runs.values() if run.state == "accepted"]
+        if not wanted:
+            self._renew_at = NEVER
+        elif self._renew_at == NEVER:
+            self._renew_at = self._now + RENEW_S
+        elif self._around.connected and self._now >= self._renew_at:
+            self._renew_at = self._now + RENEW_S
+            for at in range(0, len(wanted), RENEW_COUNT):
+                self._say(Renew(tuple(wanted[at : at + RENEW_COUNT])))
+
     # --- giving up ----------------------------------------------------------------------------
 
-    def _answer_by(self, since: float) -> float:
-        """Until when an orchestrator must have answered what was asked at `since`."""
-        if not self._connected:
-            return NEVER
-        limit_s = ANSWER_LIMIT_S if self._online is True else ABSENT_S
-        return max(since, self._connected_at) + limit_s
-
     def _give_up(self, run: ClientRun) -> None:
-        kind, reason = why_given_up(run, self._surroundings())
-        if self._connected:
+        kind, reason = why_given_up(run, self._around)
+        if self._around.connected:
             self._say(CancelRun(run.name))
         self._end(run, kind, reason)
-
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(self._connected, self._why_not, self._online)
-
-    # --- plans --------------------------------------------------------------------------------
-
-    def _ask(self, question: _Question) -> None:
-        asked = question.asked
-        if self._now >= self._give_up_at(question):
-            kind, reason = why_unanswered(asked.limit_s, self._surroundings())
-            self._answer(asked.request, None, kind, reason)
-        elif self._connected and self._now >= question.repeat_at:
-            question.repeat_at = self._now + SUBMIT_AGAIN_S
-            self._say(RequestPlan(asked.request, asked.model, asked.options))
-
-    def _give_up_at(self, question: _Question) -> float:
-        return min(question.begun_at + question.asked.limit_s, self._answer_by(question.begun_at))
-
-    def _answer(self, request: str, planned: Planned | None, kind: str, reason: str) -> None:
-        if self._questions.pop(request, None) is not None:
-            self._out.append(GivePlan(request, planned, kind, reason))
 
     # --- events -------------------------------------------------------------------------------
 
     def _connection_up(self, _: Connected) -> None:
-        self._connected, self._connected_at = True, self._now
+        self._around.connected, self._around.connected_at = True, self._now
         self._doubt()
-        for question in self._questions.values():
-            question.repeat_at = self._now
+        self._questions.ask_anew(self._now)
 
     def _doubt(self) -> None:
         """What was said lately may be lost, acknowledgements included: ask what is there. What
@@ -257,15 +232,10 @@ class ClientMachine:
             self._say(Resume(name))
 
     def _connection_lost(self, event: Disconnected) -> None:
-        self._connected, self._why_not = False, event.reason
+        self._around.connected, self._around.why_not = False, event.reason
 
     def _orchestrator_seen(self, event: OrchestratorSeen) -> None:
-        reborn = event.online and event.connection != self._life
-        self._online = event.online
-        if not reborn:
-            return
-        self._life = event.connection
-        if self._connected:
+        if self._around.saw(event.online, event.connection) and self._around.connected:
             self._doubt()
 
     def _run_asked(self, event: RunAsked) -> None:
@@ -300,7 +270,7 @@ class ClientMachine:
             self._end(run, "cancelled", "its results are not wanted any more")
 
     def _plan_asked(self, event: PlanAsked) -> None:
-        self._questions[event.request] = _Question(event, self._now, self._now)
+        self._questions.add(event, self._now)
 
     def _result(self, event: ResultArrived) -> None:
         at = event.activation
@@ -363,16 +333,25 @@ class ClientMachine:
         elif told.item < run.offered and self._settle(run, told.item):
             self._out.append(GiveError(told.run, told.item, told.kind, told.reason))
 
+    def _waits(self, told: RunWaits) -> None:
+        run = self.runs.get(told.run)
+        if run is None:
+            return
+        waits = None if told.kind is None else (told.kind, told.reason)
+        if waits != run.waits:
+            run.waits = waits
+            self._out.append(TellWait(run.name, told.reason))
+
     def _rejected(self, told: Rejected) -> None:
         run = self.runs.get(told.run)
         if run is not None:
             self._end(run, told.kind, told.reason)
 
     def _planned(self, told: Planned) -> None:
-        self._answer(told.request, told, "", "")
+        self._out += self._questions.answer(told.request, told)
 
     def _request_failed(self, told: RequestFailed) -> None:
-        self._answer(told.request, None, told.kind, told.reason)
+        self._out += self._questions.answer(told.request, None, told.kind, told.reason)
 
     def _ticked(self, _: Ticked) -> None:
         """The steps that follow every event are all there is to do."""
@@ -396,6 +375,7 @@ _RESPONSES: dict[type, Callable[[ClientMachine, Any], None]] = {
     Accepted: ClientMachine._accepted,
     InputsStored: ClientMachine._inputs_stored,
     ItemFailed: ClientMachine._item_failed,
+    RunWaits: ClientMachine._waits,
     Rejected: ClientMachine._rejected,
     Planned: ClientMachine._planned,
     RequestFailed: ClientMachine._request_failed,

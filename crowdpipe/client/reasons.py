@@ -5,33 +5,23 @@ Each answer is the kind of a typed error and its sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from crowdpipe.client.runs import ClientRun
+from crowdpipe.client.surroundings import ANSWER_LIMIT_S, Surroundings
 from wire.errors import BrokerUnreachable, NoOrchestrator, TimedOut
-
-ANSWER_LIMIT_S = 20.0  # for an orchestrator that should be there to answer at all
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Whether the broker is reached, else why not, and what the orchestrator's state says (None
-    if it was never seen)."""
-
-    connected: bool
-    why_not: str
-    online: bool | None
 
 
 def why_given_up(run: ClientRun, around: Surroundings) -> tuple[str, str]:
     limit_s = run.asked.limit_s
     if not around.connected or run.state == "submitting":
         return why_unanswered(limit_s, around)
-    told = _missing(run)
+    told, kind = _missing(run), TimedOut.kind
     if around.online is False:
         told += "; the orchestrator is offline: start it again with `crowdpipe up`"
+    elif run.waits is not None:
+        kind, why = run.waits
+        told = f"{why}; {told}"
     reason = f"waited {limit_s:g} s for run {run.name} of '{run.asked.model}': {told}"
-    return TimedOut.kind, reason
+    return kind, reason
 
 
 def _missing(run: ClientRun) -> str:

@@ -21,7 +21,8 @@ _NEXT: dict[RunState, tuple[RunState, ...]] = {
 class ClientRun:
     """`waiting` inputs were offered and not sent, `flying` ones sent and not known as stored.
     `unsure`: what was said may be lost; `repeat_at`: when to ask again what there is, if something
-    is awaited; `acks`: outcomes to acknowledge."""
+    is awaited; `acks`: outcomes to acknowledge; `waits`: kind and reason of what keeps it from
+    going on, as the orchestrator says."""
 
     asked: RunAsked
     begun_at: float
@@ -44,6 +45,7 @@ class ClientRun:
     unsure: bool = False
     resuming: bool = False
     finished: bool = False
+    waits: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, Literal, overload
 
 from crowdpipe.client.arrays import Array
-from crowdpipe.client.line import Line
+from crowdpipe.client.line import Line, OnWait
 from crowdpipe.client.signature import Feeds, NodeArg, node_arg, output_names_of
 from crowdpipe.client.streaming import Order, Stream
 from crowdpipe.home import broker_url
@@ -30,7 +30,9 @@ class Session:
     the one that `crowdpipe up` runs is used. `exact` asks for the whole model's results bit for
     bit. `transport` says how activations travel: `fp16` and `int8` lose precision. `partitions`
     and `policy` are the planner's choice unless given. `timeout_s` is the longest that `run` may
-    take, and the longest that `run_many` may wait without any progress.
+    take, and the longest that `run_many` may wait without any progress. `on_wait` is called, in a
+    thread of the session's, with a sentence when something keeps a run from going on, such as no
+    device being there, and with an empty text once it goes on.
 
     Raises `BrokerUnreachable`, `Refused`, `NoOrchestrator`, `UnknownModel` (with the names there
     are). Safe to use from several threads. What stands for bfloat16, float8 and int4 in numpy:
@@ -47,6 +49,7 @@ class Session:
         partitions: int | None = None,
         policy: str = "affinity",
         timeout_s: float = TIMEOUT_S,
+        on_wait: OnWait | None = None,
     ) -> None:
         if not (timeout_s > 0 and math.isfinite(timeout_s)):
             raise InvalidInput(f"timeout_s must be a positive number of seconds, not {timeout_s}")
@@ -56,7 +59,7 @@ class Session:
         self._options = RunOptions(
             exact=exact, transport=transport, partitions=partitions, policy=policy
         )
-        self._line = Line(broker_url(broker))
+        self._line = Line(broker_url(broker), on_wait=on_wait)
         self._line.open(min(timeout_s, 10.0))
         try:
             self._check_served()

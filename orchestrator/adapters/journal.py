@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wire.errors import CrowdpipeError, DiskFull, OperatorError, RunCancelled, TimedOut, TooLarge
+from wire.errors import CrowdpipeError, DiskFull, OperatorError, TimedOut, TooLarge
 from wire.messages.requests import RunOptions
 from wire.record import decode, encode
 
-FORMAT = 1
+FORMAT = 2
 QUEUE_LIMIT = 4096  # records that wait for the disk; at the bound, or …
 QUEUE_LIMIT_NBYTES = 64 << 20  # … at this many bytes, whoever adds one waits
 WAIT_LIMIT_S = 60.0
@@ -36,13 +36,18 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
     run TEXT PRIMARY KEY, party TEXT NOT NULL, model_name TEXT NOT NULL, model TEXT NOT NULL,
-    options BLOB NOT NULL, count INTEGER, stored_at REAL NOT NULL);
+    options BLOB NOT NULL, count INTEGER, stored_at REAL NOT NULL,
+    fault_kind TEXT, fault_reason TEXT);
 CREATE TABLE IF NOT EXISTS inputs (
     run TEXT NOT NULL, item INTEGER NOT NULL, frame BLOB NOT NULL, UNIQUE (run, item));
 CREATE TABLE IF NOT EXISTS outcomes (
     run TEXT NOT NULL, item INTEGER NOT NULL, kind TEXT, reason TEXT NOT NULL,
     acknowledged INTEGER NOT NULL DEFAULT 0, frame BLOB, UNIQUE (run, item));
 """
+UPGRADES = {
+    1: "ALTER TABLE runs ADD COLUMN fault_kind TEXT; ALTER TABLE runs ADD COLUMN fault_reason TEXT;"
+}
+"""What brings a file of an earlier format to the next one."""
 
 _log = logging.getLogger("crowdpipe.orchestrator.journal")
 
@@ -69,13 +74,14 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, slots=True)
 class JournaledRun:
-    """A run as replayed. `inputs` are stored and not forgotten; `age_s` since it was stored."""
+    """A run as replayed. `inputs` are stored and not forgotten; `age_s` since it was stored.
+    `fault`: kind and reason, if it ended as a whole."""
 
     record: RunRecord
     inputs: tuple[int, ...]
     outcomes: tuple[OutcomeRecord, ...]
     age_s: float
-    cancelled: bool
+    fault: tuple[str, str] | None
 
 
 Done = Callable[[CrowdpipeError | None], None]
@@ -117,7 +123,7 @@ class Journal:
         connection = _connect(self._path)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        known = connection.execute("PRAGMA user_version").fetchone()[0]
+        known = _upgraded(connection)
         if known not in (0, FORMAT):
             raise OperatorError(
                 f"the journal {self._path} has format {known}, this program writes {FORMAT}; "
@@ -143,8 +149,8 @@ class Journal:
     def replay(self) -> tuple[JournaledRun, ...]:
         """Every run on disk, the oldest first."""
         rows = self._all(
-            "SELECT run, party, model_name, model, options, count, stored_at FROM runs "
-            "ORDER BY rowid",
+            "SELECT run, party, model_name, model, options, count, stored_at, fault_kind, "
+            "fault_reason FROM runs ORDER BY rowid",
             (),
         )
         return tuple(self._replayed(*row) for row in rows)
@@ -180,6 +186,8 @@ class Journal:
         options: bytes,
         count: int | None,
         stored_at: float,
+        fault_kind: str | None,
+        fault_reason: str | None,
     ) -> JournaledRun:
         inputs = self._all("SELECT item FROM inputs WHERE run = ? ORDER BY item", (run,))
         rows = self._all(
@@ -192,7 +200,7 @@ class Journal:
             inputs=tuple(row[0] for row in inputs),
             outcomes=outcomes,
             age_s=max(0.0, time.time() - stored_at),
-            cancelled=any(outcome.kind == RunCancelled.kind for outcome in outcomes),
+            fault=None if fault_kind is None else (fault_kind, fault_reason or ""),
         )
 
     def _one(self, query: str, values: tuple[Any, ...]) -> Any:
@@ -230,7 +238,9 @@ class Journal:
         )
         self._add(
             f"run {record.run}",
-            lambda c: c.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", values),
+            lambda c: c.execute(
+                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)", values
+            ),
             0,
             lambda _, error: done(error),
         )
@@ -268,6 +278,13 @@ class Journal:
             f"count of {run}",
             lambda c: c.execute("UPDATE runs SET count = ? WHERE run = ?", (count, run)),
         )
+
+    def end_run(self, run: str, kind: str, reason: str) -> None:
+        """It ended as a whole, with this error; the first one stays."""
+        query = (
+            "UPDATE runs SET fault_kind = ?, fault_reason = ? WHERE run = ? AND fault_kind IS NULL"
+        )
+        self._add(f"ending of {run}", lambda c: c.execute(query, (kind, reason, run)))
 
     def acknowledge(self, run: str, items: tuple[int, ...]) -> None:
         """The client has these outcomes: their frames go, that they were stays."""
@@ -375,6 +392,16 @@ def _tell(entry: _Entry, result: Any, error: CrowdpipeError | None) -> None:
         entry.answer(result, error)
     except Exception:
         _log.exception("whoever waited for %s failed", entry.what)
+
+
+def _upgraded(connection: sqlite3.Connection) -> int:
+    """The file's format, once it is as new as it can be; 0 if the file is."""
+    known: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    while known in UPGRADES:
+        after = known + 1
+        connection.executescript(f"BEGIN; {UPGRADES[known]} PRAGMA user_version={after}; COMMIT")
+        known = after
+    return known
 
 
 def _connect(path: Path) -> sqlite3.Connection:

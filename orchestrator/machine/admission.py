@@ -33,7 +33,7 @@ def admit(state: State) -> None:
     """Admit whatever may enter now, one item per run in turn."""
     if state.connection is None or state.now < state.settle_until:
         return
-    runs = [run for run in state.runs.values() if run.open and run.waiting]
+    runs = [run for run in state.runs.values() if run.attended and run.waiting]
     turn = state.turn
     blocked: set[str] = set()
     while runs and len(blocked) < len(runs):
@@ -48,7 +48,7 @@ def check_waits(state: State) -> float:
     """Fail stored items that nothing moved for too long; when the next one would."""
     wake = float("inf")
     for run in state.runs.values():
-        if not run.open or not run.waiting or state.connection is None:
+        if not run.attended or not run.waiting or state.connection is None:
             continue
         if state.now >= run.waits_until:
             _check_run(state, run)
@@ -130,14 +130,15 @@ def shed(state: State) -> None:
             there = _flying_on(state, device.name)
             if len(there) <= 1:
                 break
-            _send_home(state, *max(there, key=lambda pair: (pair[1].life.since, pair[1].key)))
+            send_home(state, *max(there, key=lambda pair: (pair[1].life.since, pair[1].key)))
 
 
 def _flying_on(state: State, device: str) -> list[tuple[Plan, Item]]:
     return [pair for pair in state.flying() if pair[0].hop_nbytes_on(device)]
 
 
-def _send_home(state: State, plan: Plan, item: Item) -> None:
+def send_home(state: State, plan: Plan, item: Item) -> None:
+    """Out of flight, back to what waits: its room is free for others."""
     run = state.runs[item.run]
     plan.flying.pop(item.key)
     run.wave.pop(item.index, None)

@@ -23,7 +23,7 @@ def bound_nbytes(state: State, run: Run) -> int:
 
 
 def credit_of(state: State, run: Run) -> int:
-    if not run.open:
+    if not run.attended:
         return 0
     taken = sum(
         other.spooled_nbytes

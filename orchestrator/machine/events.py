@@ -54,7 +54,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run as the journal has it. `model` is the digest. `inputs` are stored and not yet
-    released; `count` None while the client has not finished. `age_s` since it was accepted."""
+    released; `count` None while the client has not finished. `age_s` since it was accepted.
+    `fault`: kind and reason, if it ended as a whole before its items did."""
 
     run: str
     party: str
@@ -65,7 +66,7 @@ class StoredRun:
     inputs: tuple[int, ...]
     outcomes: tuple[Outcome, ...]
     age_s: float
-    cancelled: bool = False
+    fault: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

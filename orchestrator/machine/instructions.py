@@ -59,6 +59,15 @@ class StoreCount:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreEnding:
+    """The run ended as a whole: `kind` names a typed error."""
+
+    run: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreAcknowledged:
     """The client has these outcomes: their bytes may go."""
 
@@ -165,6 +174,7 @@ Instruction = (
     | StoreInput
     | StoreOutcome
     | StoreCount
+    | StoreEnding
     | StoreAcknowledged
     | ForgetInputs
     | ForgetRun

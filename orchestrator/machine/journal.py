@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.machine import credits, outcomes, requests
+from orchestrator.machine import credits, endings, outcomes, requests
 from orchestrator.machine.events import (
     InputStored,
     JournalFailed,
@@ -16,7 +16,6 @@ from orchestrator.machine.items import Item
 from orchestrator.machine.runs import Run
 from orchestrator.machine.state import State
 from orchestrator.machine.transitions import Lifecycle
-from wire.errors import RunCancelled
 from wire.messages.requests import Rejected
 
 ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
@@ -42,6 +41,7 @@ def _restore(state: State, stored: StoredRun) -> None:
         life=Lifecycle("run", stored.run, "accepted", state.now),
         begun_at=state.now - stored.age_s,
         active_at=state.now,
+        heard_at=state.now,
     )
     state.runs[run.run] = run
     for outcome in stored.outcomes:
@@ -55,10 +55,8 @@ def _restore(state: State, stored: StoredRun) -> None:
             run.outcomes[outcome.item] = outcome
     for index in stored.inputs:
         _restore_input(state, run, index)
-    if stored.cancelled:
-        run.life.move("cancelled", state.now, "cancelled before the restart")
-        for item in list(run.items.values()):
-            outcomes.fail(state, item, RunCancelled.kind, "the run was cancelled by its client")
+    if stored.fault is not None:
+        endings.restore(state, run, *stored.fault)
 
 
 def _restore_input(state: State, run: Run, index: int) -> None:

@@ -15,6 +15,7 @@ from orchestrator.machine import (
     assigning,
     assignments,
     barrier,
+    clients,
     credits,
     journal,
     liveness,
@@ -58,6 +59,7 @@ from orchestrator.machine.state import State
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[Callable[[State], float], ...] = (
     liveness.check,
+    clients.check,
     models.check,
     planning.ensure,
     admission.step,

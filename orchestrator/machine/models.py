@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.machine import credits, outcomes
+from orchestrator.machine import credits, endings
 from orchestrator.machine.events import ModelAdded, ModelRemoved
 from orchestrator.machine.instructions import ClearModel, PublishModel
 from orchestrator.machine.runs import Run
@@ -72,12 +72,8 @@ def check(state: State) -> float:
 
 
 def _fail_run(state: State, run: Run, reason: str) -> None:
-    for item in list(run.items.values()):
-        if item.state in ("stored", "storing", "admitted"):
-            outcomes.fail(state, item, UnknownModel.kind, reason)
     if run.open:
-        run.life.move("failed", state.now, reason)
-        run.fault, run.progress_dirty = (UnknownModel.kind, reason), True
+        endings.end(state, run, UnknownModel.kind, reason)
         state.respond(run.party, Rejected(run.run, UnknownModel.kind, reason))
 
 

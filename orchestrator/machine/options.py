@@ -13,8 +13,10 @@ class OrchestratorOptions:
 
     `lease_s`: silence after which a device that holds work is given up. `ping_every_s`,
     `ping_wait_s`: how often an idle device is asked, and how long for an answer.
-    `no_device_s`: how long a run waits for a device to come. `item_limit_s`: how long an item may
-    be without any progress, and `rounds` how many recoveries in a row may change nothing.
+    `client_lease_s`: silence after which a client's runs wait, and give their room to others;
+    `client_gone_s`: silence after which they end. `no_device_s`: how long a run waits for a
+    device to come. `item_limit_s`: how long an item may be without any progress, and `rounds` how
+    many recoveries in a row may change nothing.
     `stall_s`: silence about an item after which its devices are asked what they hold.
     `input_spool_nbytes` bounds inputs kept on the orchestrator's disk: at the bound credits are 0,
     and inputs wait with the client. `window`: items of a run in flight (None: the larger of 4 and
@@ -27,6 +29,8 @@ class OrchestratorOptions:
     lease_s: float = 35.0
     ping_every_s: float = 30.0
     ping_wait_s: float = 5.0
+    client_lease_s: float = 60.0
+    client_gone_s: float = 300.0
     settle_s: float = 2.0
     no_device_s: float = 30.0
     item_limit_s: float = 600.0

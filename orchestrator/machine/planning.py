@@ -54,7 +54,7 @@ def _leaders(state: State) -> dict[PlanKey, Run]:
     """For each plan that is needed the oldest run with work; its wish counts."""
     leaders: dict[PlanKey, Run] = {}
     for run in state.runs.values():
-        if run.open and run.items:
+        if run.attended and run.items:
             leaders.setdefault(run.plan_key, run)
     return leaders
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import credits, outcomes, previews
+from orchestrator.machine import clients, credits, endings, outcomes, previews
 from orchestrator.machine.assigning import offers
 from orchestrator.machine.events import FrameHead, InputArrived
 from orchestrator.machine.instructions import (
@@ -39,6 +39,7 @@ from wire.messages.requests import (
     CancelRun,
     Finish,
     Rejected,
+    Renew,
     Request,
     RequestPlan,
     Resume,
@@ -81,6 +82,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         life=Lifecycle("run", asked.run, "storing", now),
         begun_at=now,
         active_at=now,
+        heard_at=now,
     )
     state.runs[run.run] = run
     try_again(state, run.plan_key)
@@ -96,7 +98,7 @@ def _submit_again(state: State, party: str, run: Run) -> None:
 
 
 def accept(state: State, run: Run) -> None:
-    run.active_at = state.now
+    clients.heard(state, run)
     run.granted = credits.credit_of(state, run)
     state.respond(run.party, Accepted(run.run, run.model, run.granted))
 
@@ -126,7 +128,7 @@ def _own(state: State, party: str, name: str) -> Run | None:
     if run is None or run.party != party:
         state.counts["unknown_run"] += 1
         return None
-    run.active_at = state.now
+    clients.heard(state, run)
     return run
 
 
@@ -147,17 +149,7 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
     run = _own(state, party, asked.run)
     if run is None or not run.open:
         return
-    run.life.move("cancelled", state.now, "its client asked")
-    reason = "the run was cancelled by its client"
-    run.fault, run.progress_dirty = (RunCancelled.kind, reason), True
-    plan = state.plans.get(run.plan_key)
-    devices = plan.devices() if plan is not None else []
-    touched = [device for item in run.items.values() for device in item.touched]
-    for device in dict.fromkeys([*devices, *touched]):
-        if state.devices.reachable(device):
-            state.outbox.cancel_run(device, run.run)
-    for item in list(run.items.values()):
-        outcomes.fail(state, item, RunCancelled.kind, reason)
+    endings.end(state, run, RunCancelled.kind, "the run was cancelled by its client")
 
 
 def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
@@ -183,6 +175,12 @@ def _resume(state: State, party: str, asked: Resume) -> None:
         outcomes.publish(state, run, outcome)
 
 
+def _renew(state: State, party: str, asked: Renew) -> None:
+    for name in asked.runs:
+        if _own(state, party, name) is None:
+            _tell_gone(state, party, name)
+
+
 def _plan(state: State, party: str, asked: RequestPlan) -> None:
     previews.answer(state, party, asked)
 
@@ -195,7 +193,7 @@ def input_arrived(state: State, event: InputArrived) -> None:
         _discard(state, head, "stray_input")
         _tell_stray(state, event, run)
         return
-    run.active_at = state.now
+    clients.heard(state, run)
     if at.item in run.items or at.item in run.ended:
         _discard(state, head, "repeated_input")
         run.say_at = state.now  # its client may not know that it is here
@@ -258,5 +256,6 @@ _HANDLERS: dict[type[Request], Callable[[State, str, Any], None]] = {
     CancelRun: _cancel,
     AcknowledgeResults: _acknowledge,
     Resume: _resume,
+    Renew: _renew,
     RequestPlan: _plan,
 }

@@ -24,6 +24,7 @@ STATUS: dict[str, RunStatus] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
+SILENT = "nothing is heard of its client: it waits"
 
 
 @dataclass(slots=True)
@@ -32,8 +33,9 @@ class Run:
     items that are under way together; `opened_cuts`: cuts that all of it may pass.
     `waits_until`: no waiting item is out of time before. `granted`: the credit the client was
     last told. `end_cut`: where the model's results are. `spooled_nbytes`: bytes of its inputs on
-    disk. `active_at`: last word from the client, or last outcome. `fault`: kind and reason why
-    the run as a whole ended early."""
+    disk. `active_at`: last word from the client, or last outcome; `heard_at`: last word alone,
+    `silent`: its client is not there, and it waits. `fault`: kind and reason why the run as a
+    whole ended early."""
 
     run: str
     party: str
@@ -45,6 +47,8 @@ class Run:
     life: Lifecycle
     begun_at: float
     active_at: float
+    heard_at: float
+    silent: bool = False
     items: dict[int, Item] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -69,6 +73,8 @@ class Run:
 
     @property
     def reason(self) -> str | None:
+        if self.silent and self.open:
+            return SILENT
         return self.fault[1] if self.fault is not None else None
 
     @property
@@ -87,6 +93,11 @@ class Run:
     def open(self) -> bool:
         """Takes inputs and works on them."""
         return self.state in ("accepted", "running")
+
+    @property
+    def attended(self) -> bool:
+        """Open, and its client is there."""
+        return self.open and not self.silent
 
     @property
     def status(self) -> RunStatus:

@@ -93,7 +93,7 @@ class State:
 
     def wanting(self) -> bool:
         """Whether any run has work that is not done."""
-        return any(run.items for run in self.runs.values() if run.open)
+        return any(run.items for run in self.runs.values() if run.attended)
 
     def fresh(self, device: Device) -> bool:
         """Heard of within the lease; an idle device that is not must answer a ping first."""

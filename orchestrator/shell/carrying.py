@@ -59,6 +59,7 @@ class Carrying:
             told.StoreInput: self._store_input,
             told.StoreOutcome: self._store_outcome,
             told.StoreCount: lambda said: journal.store_count(said.run, said.count),
+            told.StoreEnding: lambda said: journal.end_run(said.run, said.kind, said.reason),
             told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),
             told.ForgetInputs: lambda said: journal.forget_inputs(said.run, said.items),
             told.ForgetRun: self._forget_run,

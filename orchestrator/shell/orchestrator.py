@@ -256,5 +256,5 @@ def _stored(run: JournaledRun) -> StoredRun:
             Outcome(each.item, each.kind, each.reason, each.acknowledged) for each in run.outcomes
         ),
         age_s=run.age_s,
-        cancelled=run.cancelled,
+        fault=run.fault,
     )

@@ -13,6 +13,7 @@ class JournaledRun:
     record: StoreRun
     stored_at: float
     count: int | None
+    fault: tuple[str, str] | None = None
     inputs: dict[int, str] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     results: dict[int, str] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Journal:
                 inputs=tuple(sorted(run.inputs)),
                 outcomes=tuple(run.outcomes.values()),
                 age_s=now - run.stored_at,
+                fault=run.fault,
             )
             for name, run in self.runs.items()
         )

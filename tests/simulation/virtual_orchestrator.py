@@ -197,6 +197,9 @@ class VirtualOrchestrator:
     def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
         self.journal.runs[each.run].count = each.count
 
+    def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
+        self.journal.runs[each.run].fault = (each.kind, each.reason)
+
     def _do_StoreAcknowledged(self, each: ins.StoreAcknowledged) -> None:  # noqa: N802
         self.journal.acknowledge(each.run, each.items)
 

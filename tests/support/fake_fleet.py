@@ -27,6 +27,7 @@ from wire.messages.requests import (
     Accepted,
     Finish,
     ItemFailed,
+    Renew,
     Request,
     Response,
     RunOptions,
@@ -406,7 +407,8 @@ def _task(activation: ActivationId, each: PartitionAssignment) -> TaskId:
 
 
 class World:
-    """`outcomes` is what the client got, per item, in order; `told` all responses."""
+    """`outcomes` is what the client got, per item, in order; `told` all responses. While
+    `client_there`, the client says every 5 s that it wants its runs."""
 
     def __init__(
         self, manifest: Manifest, options: OrchestratorOptions | None = None, **made_of: object
@@ -429,6 +431,7 @@ class World:
         self.feeding: dict[str, tuple[int, int]] = {}
         self.lose_frame: Callable[[str, ActivationId, str], bool] = lambda a, b, c: False
         self.starts = 0
+        self.client_there = True
 
     def begin(self, *agents: str, **of: object) -> World:
         """The orchestrator starts, then these agents, all of this kind."""
@@ -481,6 +484,8 @@ class World:
                 for agent in self.agents.values():
                     agent.beat()
                     agent.flush_events()
+                if self.client_there and self.runs:
+                    self.ask(Renew(tuple(self.runs)))
                 beat_at += 5.0
             elif self.queue and self.queue[0][0] <= ahead:
                 at, _, act = heapq.heappop(self.queue)
@@ -556,6 +561,9 @@ class World:
     def _do_ForgetInputs(self, each: ins.ForgetInputs) -> None:  # noqa: N802
         for item in each.items:
             self.inputs.get(each.run, {}).pop(item, None)
+
+    def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
+        self.runs[each.run] = replace(self.runs[each.run], fault=(each.kind, each.reason))
 
     def _do_ForgetRun(self, each: ins.ForgetRun) -> None:  # noqa: N802
         self.runs.pop(each.run, None)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from crowdpipe.client import events as happened
 from crowdpipe.client import instructions as told
-from crowdpipe.client import machine as client_machine
+from crowdpipe.client import surroundings
 from crowdpipe.client.machine import ClientMachine
 from wire.ids import ActivationId
 from wire.messages.requests import (
@@ -94,7 +94,7 @@ class AnyNetwork(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(client_machine, "ANSWER_LIMIT_S", LIMIT_S)
+        self.patch.setattr(surroundings, "ANSWER_LIMIT_S", LIMIT_S)
         self.machine = ClientMachine()
         self.desk = Desk()
         self.now = 0.0

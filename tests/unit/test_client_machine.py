@@ -8,7 +8,8 @@ import pytest
 
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
-from crowdpipe.client.machine import ABSENT_S, ANSWER_LIMIT_S, SUBMIT_AGAIN_S, ClientMachine
+from crowdpipe.client.machine import RENEW_S, SUBMIT_AGAIN_S, ClientMachine
+from crowdpipe.client.surroundings import ABSENT_S, ANSWER_LIMIT_S
 from wire.ids import ActivationId
 from wire.messages.requests import (
     Accepted,
@@ -19,10 +20,12 @@ from wire.messages.requests import (
     ItemFailed,
     Planned,
     Rejected,
+    Renew,
     RequestFailed,
     RequestPlan,
     Resume,
     RunOptions,
+    RunWaits,
     Submit,
 )
 
@@ -291,6 +294,56 @@ def test_a_reader_who_takes_long_is_not_waited_for(desk: Desk):
     assert not of(desk.pass_time(10 * LIMIT_S), ins.EndRun)
     offer(desk, 1)
     assert not of(desk.pass_time(LIMIT_S - 1), ins.EndRun)
+
+
+def test_wanted_runs_are_named_now_and_then_even_if_nobody_reads(desk: Desk):
+    accepted(desk)
+    offer(desk, 0)
+    result(desk, 0)
+    told = desk.pass_time(4 * RENEW_S + 1.0)
+    assert requests(told, Renew) == [Renew(("r",))] * 4
+    desk.hear(ev.RunAbandoned("r"))
+    assert not requests(desk.pass_time(4 * RENEW_S), Renew)
+
+
+def test_a_run_is_named_as_wanted_only_between_its_acceptance_and_its_end(desk: Desk):
+    connect(desk)
+    ask(desk, 1)
+    assert not requests(desk.pass_time(RENEW_S + 1.0), Renew)
+    desk.answer(Accepted("r", "d" * 64, 4))
+    offer(desk, 0)
+    assert requests(desk.pass_time(RENEW_S + 1.0), Renew)
+    result(desk, 0)
+    assert not requests(desk.pass_time(RENEW_S + 1.0), Renew)
+
+
+def test_a_client_that_was_away_says_at_once_what_it_wants(desk: Desk):
+    accepted(desk)
+    desk.hear(ev.Disconnected("gone"))
+    assert not desk.pass_time(10 * RENEW_S)
+    assert requests(desk.hear(ev.Connected()), Resume) == [Resume("r")]
+
+
+def test_what_a_run_waits_for_is_told_once_and_said_when_giving_up(desk: Desk):
+    accepted(desk)
+    offer(desk, 0)
+    nobody = RunWaits("r", "no_device", "no device is online: start an agent")
+    assert desk.answer(nobody) == [ins.TellWait("r", "no device is online: start an agent")]
+    assert desk.answer(nobody) == []
+    assert desk.answer(RunWaits("other", "no_device", "?")) == []
+    (end,) = of(desk.pass_time(LIMIT_S), ins.EndRun)
+    assert end.kind == "no_device"
+    assert end.reason.startswith("waited 100 s for run r of 'toy': no device is online")
+
+
+def test_what_a_run_does_not_wait_for_any_more_is_not_blamed(desk: Desk):
+    accepted(desk)
+    offer(desk, 0)
+    desk.answer(RunWaits("r", "no_device", "no device is online"))
+    assert desk.answer(RunWaits("r")) == [ins.TellWait("r", "")]
+    (end,) = of(desk.pass_time(LIMIT_S), ins.EndRun)
+    assert end.kind == "timed_out"
+    assert "no device" not in end.reason
 
 
 def test_a_run_moves_only_forward(desk: Desk):

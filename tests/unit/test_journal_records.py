@@ -85,7 +85,7 @@ def test_what_was_stored_is_replayed(tmp_path: Path, answers: Answers):
     assert run.record == replace(RUN, count=5)
     assert run.inputs == (1, 2)
     assert run.outcomes == (RESULT, OutcomeRecord(2, "no_device", "none"))
-    assert not run.cancelled
+    assert run.fault is None
     assert 0 <= run.age_s < LIMIT_S
     assert journal.input_frame("r1", 0) is None
     assert journal.input_frame("r1", 1) == b"input 1"
@@ -153,15 +153,58 @@ def test_nothing_of_a_forgotten_run_stays(tmp_path: Path, answers: Answers):
     journal.close()
 
 
-def test_a_run_whose_items_were_cancelled_is_replayed_as_cancelled(
+def test_a_run_that_ended_without_an_open_item_is_replayed_with_what_ended_it_first(
     tmp_path: Path, answers: Answers
 ):
     path = tmp_path / "journal.sqlite"
     journal = Journal(path)
     journal.store_run(RUN, answers.to("run"))
-    journal.store_outcome("r1", OutcomeRecord(0, "cancelled", "asked"), None, answers.to("o"))
+    journal.store_outcome("r1", RESULT, b"result", answers.to("outcome"))
+    journal.end_run("r1", "cancelled", "its client asked")
+    journal.end_run("r1", "timed_out", "later")
+    journal.end_run("other", "cancelled", "there is no such run")
     journal = reopened(journal, path)
-    assert journal.replay()[0].cancelled
+    (run,) = journal.replay()
+    assert run.fault == ("cancelled", "its client asked")
+    assert journal.result_frame("r1", 0) == b"result"
+    journal.close()
+
+
+FORMAT_1 = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+    run TEXT PRIMARY KEY, party TEXT NOT NULL, model_name TEXT NOT NULL, model TEXT NOT NULL,
+    options BLOB NOT NULL, count INTEGER, stored_at REAL NOT NULL);
+CREATE TABLE inputs (
+    run TEXT NOT NULL, item INTEGER NOT NULL, frame BLOB NOT NULL, UNIQUE (run, item));
+CREATE TABLE outcomes (
+    run TEXT NOT NULL, item INTEGER NOT NULL, kind TEXT, reason TEXT NOT NULL,
+    acknowledged INTEGER NOT NULL DEFAULT 0, frame BLOB, UNIQUE (run, item));
+INSERT INTO facts VALUES ('generation', 7);
+INSERT INTO runs VALUES ('r1', 'clients/me/s1', 'tiny', 'ab', x'7b7d', 3, 0.0);
+INSERT INTO inputs VALUES ('r1', 0, x'00');
+PRAGMA user_version=1;
+"""
+
+
+def test_a_journal_of_the_format_before_is_taken_over(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    old = sqlite3.connect(path)
+    old.executescript(FORMAT_1)
+    old.close()
+    for _ in range(2):
+        journal = Journal(path)
+        assert journal.generation == 7
+        (run,) = journal.replay()
+        assert run.inputs == (0,)
+        assert run.fault is None
+        journal.close()
+    journal = Journal(path)
+    journal.store_run(replace(RUN, run="r2"), answers.to("run"))
+    assert answers.next() == ("run", (None,))
+    journal.end_run("r1", "cancelled", "asked")
+    journal = reopened(journal, path)
+    assert [run.fault for run in journal.replay()] == [("cancelled", "asked"), None]
     journal.close()
 
 

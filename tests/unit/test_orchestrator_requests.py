@@ -274,6 +274,7 @@ def test_a_run_that_nobody_fetches_is_forgotten_after_its_lifetime() -> None:
     world = world_of("a")
     world.submit(items=1, options=RunOptions(lifetime_s=100.0))
     world.complete(items=1)
+    world.client_there = False
     world.run_for(90.0)
     assert not world.instructions(ins.ForgetRun)
     world.run_for(20.0)
@@ -440,6 +441,7 @@ def test_stored_items_that_nothing_lets_in_end_with_what_they_waited_for() -> No
 
 def test_whoever_submits_a_run_again_that_is_over_is_told_how_it_ended() -> None:
     world = world_of("a")
+    world.client_there = False
     world.ask(req.Submit("r1", "tiny", count=2))
     world.run_for(0.1)
     world.ask(req.CancelRun("r1"))

@@ -76,6 +76,15 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class Renew:
+    """The client is there and still wants these runs. Said often enough that silence means that
+    it is gone: then its runs wait, and end after a while."""
+
+    type: ClassVar[str] = "renew"
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RequestPlan:
     """Who would serve what, and why; changes nothing."""
 
@@ -85,7 +94,7 @@ class RequestPlan:
     options: RunOptions = RunOptions()
 
 
-Request = Submit | Finish | CancelRun | AcknowledgeResults | Resume | RequestPlan
+Request = Submit | Finish | CancelRun | AcknowledgeResults | Resume | Renew | RequestPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,17 @@ class ItemFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWaits:
+    """What keeps the run from going on, as the error that it would end with; without `kind`,
+    nothing does any more. Not an end: the run goes on once it can."""
+
+    type: ClassVar[str] = "run_waits"
+    run: str
+    kind: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedPartition:
     """One row of a plan. `reason` is a sentence: why this device."""
 
@@ -161,7 +181,7 @@ class RequestFailed:
     reason: str
 
 
-Response = Accepted | InputsStored | Rejected | ItemFailed | Planned | RequestFailed
+Response = Accepted | InputsStored | Rejected | ItemFailed | RunWaits | Planned | RequestFailed
 RunStatus = Literal["accepted", "running", "done", "failed", "cancelled"]
 
 
