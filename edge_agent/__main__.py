@@ -15,7 +15,7 @@ from wire.errors import CrowdpipeError
 
 EPILOG = """\
 example:
-  crowdpipe-agent --broker mqtt://pixel-7:SECRET@192.168.1.10:1883 --name pixel-7 \\
+  crowdpipe-agent --broker mqtt://pixel-7:SECRET@192.168.1.10:18830 --name pixel-7 \\
       --cache ~/crowdpipe --memory 256MiB
 
 Every setting may also stand in the environment (CROWDPIPE_AGENT_BROKER, …) or in a file

@@ -72,7 +72,8 @@ class _Http:
 
     def unreachable(self, error: Exception) -> StoreUnreachable:
         return StoreUnreachable(
-            f"no model store answers at {self.client.base_url}: {error}; is it running?"
+            f"no model store answers at {self.client.base_url}: {error}; "
+            "start it with `crowdpipe up`"
         )
 
 
@@ -82,7 +83,9 @@ def refusal_of(response: httpx.Response) -> Exception:
         plain = response.json()
         return from_kind(plain["kind"], plain["reason"])
     except (ValueError, KeyError, TypeError):
-        return StoreUnreachable(f"what answers at {response.url} is no model store")
+        return StoreUnreachable(
+            f"what answers at {response.url} is no model store; check host and port"
+        )
 
 
 class RemoteBlobs:

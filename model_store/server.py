@@ -61,7 +61,9 @@ class StoreServer:
         if not server.ready.wait(START_LIMIT_S) or server.should_exit:
             server.should_exit = True
             listener.close()
-            raise StoreUnreachable(f"the store did not start within {START_LIMIT_S:g} s")
+            raise StoreUnreachable(
+                f"the store did not start within {START_LIMIT_S:g} s; start it again"
+            )
         self._server, self._thread = server, thread
 
     def stop(self) -> None:

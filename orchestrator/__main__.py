@@ -18,7 +18,7 @@ from wire.errors import CrowdpipeError
 EPILOG = """\
 example:
   python -m orchestrator --broker mqtt://orchestrator:SECRET@127.0.0.1:1883 \\
-      --store http://127.0.0.1:8080 --home ~/.crowdpipe/orchestrator
+      --store http://127.0.0.1:8080 --home ~/.crowdpipe
 
 Every setting may also stand in the environment (CROWDPIPE_BROKER, ...) or in a YAML file; flags
 win over the environment, which wins over the file.
@@ -36,7 +36,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--broker", help="mqtt://orchestrator:secret@host:port")
     parser.add_argument("--store", help="where the model store is, like http://127.0.0.1:8080")
     parser.add_argument("--store-base", help="the store's address as devices reach it")
-    parser.add_argument("--home", help="folder of the journal (~/.crowdpipe/orchestrator)")
+    parser.add_argument(
+        "--home", help="the home; the journal is in its orchestrator/ (~/.crowdpipe)"
+    )
     parser.add_argument("--hold-nbytes", help="bound of frames not stored yet, in bytes")
     parser.add_argument("--journal-limit-nbytes", help="bound of the journal, in bytes")
     parser.add_argument("--control-root", help="first levels of JSON topics (crowdpipe/v1)")

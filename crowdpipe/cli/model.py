@@ -57,7 +57,7 @@ def add(
     """Cut a model into segments and store them. The file itself is not changed."""
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.progress import BytesProgress
-    from crowdpipe.cli.quantities import parse_nbytes, parse_shape, show_nbytes
+    from crowdpipe.cli.quantities import counted, parse_nbytes, parse_shape, show_nbytes
     from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.model_files import find_model
     from crowdpipe.serving.models import CutWishes, add_model
@@ -74,7 +74,7 @@ def add(
         print_json(_summary(manifest))
         return
     say(
-        f"{name}: {len(manifest.segments)} segments, {show_nbytes(manifest.nbytes)}, "
+        f"{name}: {counted(len(manifest.segments), 'segment')}, {show_nbytes(manifest.nbytes)}, "
         f"now in {store.where}"
     )
     for note in manifest.notes:

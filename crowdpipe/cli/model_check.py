@@ -125,11 +125,10 @@ def _record(home: Path | None, figures: CheckFigures) -> list[str]:
 
 
 def _print(console: Any, given: str, figures: CheckFigures, recorded: list[str]) -> None:
-    from crowdpipe.cli.quantities import show_nbytes
+    from crowdpipe.cli.quantities import counted, show_nbytes
 
     manifest = figures.manifest
-    count = len(manifest.segments)
-    segments = f"{count} segment{'s' if count > 1 else ''}"
+    segments = counted(len(manifest.segments), "segment")
     console.print(f"{given}: {segments}, {show_nbytes(manifest.nbytes)}")
     console.print(_segments_table(figures))
     console.print()

@@ -33,6 +33,11 @@ def show_nbytes(nbytes: float | None) -> str:
     return f"{nbytes:.0f} B"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 model`, `2 models`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def show_count(count: float) -> str:
     """`850`, `12.3 k`, `1.4 M`, `2.0 G`: of multiply-adds and the like."""
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

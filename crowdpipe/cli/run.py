@@ -53,7 +53,7 @@ def run(
 ) -> None:
     """Run a model over the items of a file."""
     from crowdpipe.cli.console import print_json, say
-    from crowdpipe.cli.quantities import show_seconds
+    from crowdpipe.cli.quantities import counted, show_seconds
     from crowdpipe.client.session import Session
     from crowdpipe.items_file import read_arrays, split_items, write_items
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
@@ -77,7 +77,7 @@ def run(
     if as_json:
         print_json({"items": len(items), "elapsed_s": elapsed_s, "output": str(output)})
     else:
-        say(f"{len(items)} items in {show_seconds(elapsed_s)}; results in {output}")
+        say(f"{counted(len(items), 'item')} in {show_seconds(elapsed_s)}; results in {output}")
 
 
 def _results(session: Session, items: list[Arrays], barrier: bool) -> list[Arrays]:

@@ -69,6 +69,7 @@ def up(
 def _tell(system: System, as_json: bool) -> None:
     from crowdpipe.cli.console import print_json
     from crowdpipe.cli.phone import device_add_line
+    from crowdpipe.cli.quantities import counted
     from crowdpipe.home import home_folder
 
     home = system.settings.home
@@ -88,7 +89,7 @@ def _tell(system: System, as_json: bool) -> None:
     models = system.store.manifests.names()
     print(f"broker        {system.broker.describe()}", flush=True)
     print(f"model store   {system.store.base}, in {home / 'store'}")
-    print(f"orchestrator  {len(models)} models; its journal in {home / 'orchestrator'}")
+    print(f"orchestrator  {counted(len(models), 'model')}; its journal in {system.journal_folder}")
     print()
     print("To add a phone, type here (it prints the line to type on the phone):")
     print(f"  {device_add_line(home, home_folder())}")

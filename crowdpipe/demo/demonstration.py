@@ -18,7 +18,7 @@ from rich.console import Console
 
 from broker_config.credentials import Credentials
 from crowdpipe.cli.progress import BytesProgress
-from crowdpipe.cli.quantities import show_nbytes, show_seconds
+from crowdpipe.cli.quantities import counted, show_nbytes, show_seconds
 from crowdpipe.client.session import Session
 from crowdpipe.demo.batch import Batch, run_batch
 from crowdpipe.demo.comparison import compare
@@ -147,7 +147,7 @@ class Demonstration:
         need = resident_need(manifest.segments)
         self._say(
             f"model         {work.name}: {show_nbytes(manifest.nbytes)}, cut into "
-            f"{len(manifest.segments)}; {show_nbytes(need)} once loaded"
+            f"{counted(len(manifest.segments), 'segment')}; {show_nbytes(need)} once loaded"
         )
         return work.ready(manifest), manifest
 

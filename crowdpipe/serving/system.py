@@ -25,7 +25,7 @@ from crowdpipe.serving.addresses import WILDCARDS, own_address, reached_from_out
 from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
 from orchestrator.shell.orchestrator import Orchestrator
-from orchestrator.shell.settings import make_settings
+from orchestrator.shell.settings import JOURNAL_FOLDER, make_settings
 from wire.broker_url import BrokerUrl
 from wire.errors import OperatorError, PortTaken
 from wire.topics import ORCHESTRATOR, Role
@@ -68,6 +68,10 @@ class System:
         self.store: StoreServer
         self.orchestrator: Orchestrator
 
+    @property
+    def journal_folder(self) -> Path:
+        return self.settings.home / JOURNAL_FOLDER
+
     def start(self) -> None:
         """Return once all of it serves. Raises `PortTaken`, `BrokerUnreachable`, `HomeTaken`."""
         with ExitStack() as stack:
@@ -100,7 +104,7 @@ class System:
         made = make_settings(
             broker=str(self.url_for(ORCHESTRATOR)),
             store=self.store.base.replace("http://", f"http://{me.name}:{quote(me.secret)}@"),
-            home=self.settings.home / "orchestrator",
+            home=self.journal_folder,
             store_base=self._base_for_devices(),
         )
         self.orchestrator = Orchestrator(made)

@@ -208,7 +208,7 @@ class Download:
         if not chunk:
             raise StoreUnreachable(
                 f"the store {address.shown} stopped {wanted} bytes before the end of "
-                f"{self._digest[:12]}"
+                f"{self._digest[:12]}; check the network, and that `crowdpipe up` runs"
             )
         return chunk
 
@@ -239,7 +239,10 @@ def _refusal(
             f"blob {digest[:12]} is damaged in the store {address.shown}; "
             "add the model again, or check the store's disk"
         )
-    return StoreUnreachable(f"the store {address.shown} answered HTTP {status} for {digest[:12]}")
+    return StoreUnreachable(
+        f"the store {address.shown} answered HTTP {status} for {digest[:12]}; "
+        "its log says why: restart `crowdpipe up` if it does not mend itself"
+    )
 
 
 def _kind_said(response: http.client.HTTPResponse) -> str | None:
@@ -254,7 +257,10 @@ def _kind_said(response: http.client.HTTPResponse) -> str | None:
 
 def _unreachable(address: StoreAddress, error: Exception) -> StoreUnreachable:
     said = str(error) or type(error).__name__
-    return StoreUnreachable(f"cannot reach the store at {address.shown}: {said}")
+    return StoreUnreachable(
+        f"cannot reach the store at {address.shown}: {said}; check that "
+        "`crowdpipe up` runs, and that the network and firewall let this device in"
+    )
 
 
 def _disk_error(error: OSError, part: Path) -> OperatorError:

@@ -148,7 +148,9 @@ class Executor:
             self._listener.load_refused(partition, _refusal(error, corrupt), corrupt)
         except Exception as error:  # MemoryError, or a fault of ours: see above
             _log.exception("loading %s", partition)
-            refusal = LoadFailed(f"loading failed: {error or type(error).__name__}")
+            refusal = LoadFailed(
+                f"loading failed: {error or type(error).__name__}; the agent's log says more"
+            )
             self._listener.load_refused(partition, refusal, ())
         else:
             self._listener.partition_ready(partition, loaded)

@@ -113,7 +113,9 @@ class Fetcher:
             failure = error
         except Exception as error:  # a fault of ours must not leave the machine waiting forever
             _log.exception("fetching %s", digest[:12])
-            failure = LoadFailed(f"fetching {digest[:12]} failed: {error}")
+            failure = LoadFailed(
+                f"fetching {digest[:12]} failed: {error}; the agent's log says more"
+            )
         with self._guard:
             self._wanted.pop(digest, None)
         if failure is None:

@@ -17,7 +17,7 @@ class HomeFolder:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = (path / "orchestrator.lock").open("a")
         except OSError as error:
-            raise OperatorError(f"cannot use the home folder {path}: {error.strerror}") from None
+            raise OperatorError(f"cannot use the folder {path}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

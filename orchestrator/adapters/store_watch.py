@@ -139,7 +139,7 @@ class StoreWatch:
                 return _body(answer)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise StoreUnreachable(
-                f"the store at {self._base} cannot be read: {error}; is it running?"
+                f"the store at {self._base} cannot be read: {error}; start it with `crowdpipe up`"
             ) from None
 
 

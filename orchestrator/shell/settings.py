@@ -34,6 +34,7 @@ NAMES = (
     "log",
 )
 LOG_LEVELS = ("debug", "info", "warning", "error")
+JOURNAL_FOLDER = "orchestrator"  # in the home
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 EXAMPLE = "mqtt://orchestrator:SECRET@127.0.0.1:1883"
 STORE_EXAMPLE = "http://127.0.0.1:8080"
@@ -41,7 +42,8 @@ STORE_EXAMPLE = "http://127.0.0.1:8080"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`store` is where the orchestrator reaches the store; `store_base` is what devices are told:
+    """`home` is the folder of the journal: `orchestrator` in the home folder that people name.
+    `store` is where the orchestrator reaches the store; `store_base` is what devices are told:
     without a host, the broker's as each device reaches it. Without a login of its own the store is
     read with the broker's. `hold_nbytes` bounds frames that came and are not stored yet,
     `journal_limit_nbytes` the journal (None: the disk does)."""
@@ -126,7 +128,7 @@ def _settings(plain: dict[str, Any], options: dict[str, Any]) -> Settings:
     return make_settings(
         str(plain["broker"]),
         str(plain["store"]),
-        Path(str(plain.get("home") or Path.home() / ".crowdpipe" / "orchestrator")).expanduser(),
+        Path(str(plain.get("home") or Path.home() / ".crowdpipe")).expanduser() / JOURNAL_FOLDER,
         str(plain["store_base"]) if plain.get("store_base") else None,
         hold_nbytes=_nbytes(plain, "hold_nbytes") or REASSEMBLY_NBYTES,
         journal_limit_nbytes=_nbytes(plain, "journal_limit_nbytes"),

@@ -249,7 +249,7 @@ class System:
     def start_process(self, *flags: str) -> subprocess.Popen[bytes]:
         """An orchestrator as a program; what it says is in `orchestrator.log`."""
         command = [sys.executable, "-m", "orchestrator", "--broker", str(self.broker.orchestrator)]
-        command += ["--store", self.store.base, "--home", str(self.home / "orchestrator"), *flags]
+        command += ["--store", self.store.base, "--home", str(self.home), *flags]
         command += ["--option", "settle_s=0.5", "--log", "debug"]
         with (self.home / "orchestrator.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stderr=log)

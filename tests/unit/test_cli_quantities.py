@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crowdpipe.cli.quantities import parse_nbytes, parse_shape, show_nbytes, show_seconds
+from crowdpipe.cli.quantities import (
+    counted,
+    parse_nbytes,
+    parse_shape,
+    show_nbytes,
+    show_seconds,
+)
 from wire.errors import UserError
 
 
@@ -18,6 +24,10 @@ def test_sizes_are_read_with_and_without_units(text: str, nbytes: int) -> None:
 def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UserError, match="size"):
         parse_nbytes(text)
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(n, "model") for n in range(3)] == ["0 models", "1 model", "2 models"]
 
 
 def test_shapes_are_bounds_by_name() -> None:

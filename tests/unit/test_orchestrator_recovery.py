@@ -288,6 +288,7 @@ def test_a_device_that_never_refused_ends_a_refusal_of_all_others() -> None:
     world.submit(items=1)
     world.complete(items=1)
     assert world.outcomes["r1", 0] == ["load_failed"]
+    assert "the last was a: no" in world.told[-1].reason  # type: ignore[union-attr] # an ItemFailed
     world.agents["z"] = FakeAgent(world, "z")
     world.agents["z"].start()
     world.run_for(0.5)

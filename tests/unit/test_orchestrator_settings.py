@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crowdpipe.serving.system import System, SystemSettings
 from orchestrator.shell.settings import Settings, make_settings, read_settings
 from wire.errors import InvalidSettings, InvalidUrl
 
@@ -22,9 +23,18 @@ def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path: Path)
     file = tmp_path / "settings.yaml"
     file.write_text(f"broker: {BROKER}\nstore: http://a:1\nhome: /file\nlog: debug\n")
     settings = read({"home": "/flag"}, file, CROWDPIPE_HOME="/env", CROWDPIPE_STORE="http://b:2")
-    assert settings.home == Path("/flag")
+    assert settings.home == Path("/flag/orchestrator")
     assert settings.store == "http://b:2"
     assert settings.log == "debug"
+
+
+def test_the_home_means_what_it_means_to_every_program(tmp_path: Path):
+    """`crowdpipe up` keeps the journal in the same place of the same home."""
+    home = str(tmp_path / "home")
+    system = System(SystemSettings(Path(home)))
+    assert read(CROWDPIPE_HOME=home).home == system.journal_folder
+    assert read({**FLAGS, "home": home}).home == system.journal_folder
+    assert read().home == Path.home() / ".crowdpipe" / "orchestrator"
 
 
 def test_options_come_from_the_file_and_from_flags(tmp_path: Path):
