@@ -55,7 +55,10 @@ def import_runtime() -> None:
     try:
         import onnxruntime
     except Exception as error:  # a broken native library raises more than ImportError
-        raise LoadFailed(f"ONNX Runtime cannot be imported on this device: {error}") from None
+        raise LoadFailed(
+            f"ONNX Runtime cannot be imported on this device ({error}); install it there: "
+            "pkg install python-onnxruntime in Termux, pip install onnxruntime elsewhere"
+        ) from None
     onnxruntime.set_default_logger_severity(3)
 
 
@@ -84,7 +87,8 @@ class Segment:
             )
         except Exception as error:  # ONNX Runtime's exceptions have no common public class
             raise LoadFailed(
-                f"ONNX Runtime cannot load {graph.name[:12]}: {shortened(error)}"
+                f"ONNX Runtime cannot load {graph.name[:12]} on this device: {shortened(error)}; "
+                "update it there, or add the model again"
             ) from None
         self._check_names(inputs)
 
@@ -94,7 +98,7 @@ class Segment:
         if takes != set(inputs) or not set(self.outputs) <= makes:
             raise LoadFailed(
                 f"the graph takes {sorted(takes)} and makes {sorted(makes)}, but the assignment "
-                f"says {sorted(inputs)} and {sorted(self.outputs)}"
+                f"says {sorted(inputs)} and {sorted(self.outputs)}; add the model again"
             )
 
     @property
