@@ -8,6 +8,7 @@ Runtime's own inference answers. What stays unknown stays unknown, and nothing i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import onnx
 
@@ -17,6 +18,7 @@ from orchestrator.segmentation.dimensions import (
     counted_bounds,
     input_bounds,
 )
+from orchestrator.segmentation.fitting import largest_fitting
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.runtime_types import ask_runtime
 from orchestrator.segmentation.value_type import (
@@ -80,15 +82,55 @@ class Types:
 def infer_types(model: onnx.ModelProto, flow: Dataflow, options: SegmentOptions) -> Types:
     """Raises `UserError` if `options.max_shape` names a symbol that the model does not have."""
     named = _named(model)
-    symbols = input_bounds(named, options)
-    bounded = _bounded(named, symbols)
-    values = _merge(_inferred(named), _inferred_at_bounds(bounded))
-    if any(_is_vague(values.get(name, ValueType())) for name in flow.producer):
-        values = _complete(values, ask_runtime(named, flow), ask_runtime(bounded, flow))
+    wide = input_bounds(named, options)
+    asking = _Asking(named, flow)
+    symbols = largest_fitting(wide, options.max_shape, asking.fits)
+    values = asking.at(symbols)
     minting = Minting({**counted_bounds(flow.nodes, values), **symbols}, options)
     minted = {name: minting.mint(name, value) for name, value in values.items()}
     check_wishes(options, set(minting.symbols))
-    return Types(minted, minting.symbols, frozenset(minting.guessed), minting.notes)
+    notes = (*_lowered(wide, symbols), *minting.notes)
+    return Types(minted, minting.symbols, frozenset(minting.guessed), notes)
+
+
+class _Asking:
+    """Both inferences at some bounds. ONNX Runtime is asked only for what ONNX leaves open."""
+
+    def __init__(self, named: onnx.ModelProto, flow: Dataflow) -> None:
+        self._model = named
+        self._flow = flow
+        self._named = _inferred(named)
+
+    @cached_property
+    def _runtime_named(self) -> dict[str, ValueType]:
+        return ask_runtime(self._model, self._flow)
+
+    def fits(self, symbols: dict[str, int]) -> bool:
+        """Whether the shapes agree at these bounds, as far as anyone can tell."""
+        bounded = _bounded(self._model, symbols)
+        inferred = _inferred_at_bounds(bounded)
+        if not inferred or not self._has_vague(_merge(self._named, inferred)):
+            return bool(inferred)
+        return not self._runtime_named or bool(ask_runtime(bounded, self._flow))
+
+    def at(self, symbols: dict[str, int]) -> dict[str, ValueType]:
+        bounded = _bounded(self._model, symbols)
+        values = _merge(self._named, _inferred_at_bounds(bounded))
+        if not self._has_vague(values):
+            return values
+        return _complete(values, self._runtime_named, ask_runtime(bounded, self._flow))
+
+    def _has_vague(self, values: dict[str, ValueType]) -> bool:
+        return any(_is_vague(values.get(name, ValueType())) for name in self._flow.producer)
+
+
+def _lowered(wide: dict[str, int], symbols: dict[str, int]) -> tuple[str, ...]:
+    lowered = [name for name, size in wide.items() if symbols[name] < size]
+    return tuple(
+        f"dimension {name!r} is bounded at {symbols[name]}: at more the model's shapes contradict "
+        "each other"
+        for name in lowered
+    )
 
 
 def _named(model: onnx.ModelProto) -> onnx.ModelProto:
