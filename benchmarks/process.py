@@ -40,6 +40,6 @@ def rss_nbytes(pid: int) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time that the process has taken, in steps of the kernel's tick (10 ms)."""
+    """Processor time of the process, threads that have ended included, to a tick (10 ms)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S

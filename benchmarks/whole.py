@@ -10,53 +10,41 @@ a line of JSON; it ends when its input does.
 from __future__ import annotations
 
 import json
-import selectors
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from benchmarks.process import peak_nbytes
+from benchmarks.process import cpu_s, peak_nbytes
+from benchmarks.talker import Talker
 from crowdpipe.items_file import Arrays, read_items, write_items
-from wire.errors import OperatorError, TimedOut
 
-LIMIT_S = 300.0
 WARM_UP = 3
 
 
-class WholeModel:
-    """One rival process, ready inside a `with`."""
+class WholeModel(Talker):
+    """One rival process, ready inside a `with`. `floor_nbytes` is its memory with everything
+    imported and nothing loaded."""
 
     def __init__(self, model: Path, items: Path) -> None:
-        self._command = [sys.executable, "-m", __name__, str(model), str(items)]
-        self._process: subprocess.Popen[str]
-        self.load_s = 0.0
-
-    def __enter__(self) -> WholeModel:
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        try:
-            self.load_s = float(self._answer()["load_s"])
-        except BaseException:
-            self._end()
-            raise
-        return self
+        super().__init__(__name__, [str(model), str(items)])
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def load_s(self) -> float:
+        return float(self.said["load_s"])
+
+    @property
+    def floor_nbytes(self) -> int:
+        return int(self.said["floor_nbytes"])
 
     def begin(self, count: int) -> None:
         """Have it run that many items, from the first on; `finish` waits for them."""
-        self._say(f"run {count}")
+        self.tell(f"run {count}")
 
     def finish(self) -> list[float]:
         """Seconds of each item."""
-        return [float(each) for each in self._answer()["each_s"]]
+        return [float(each) for each in self.answer()["each_s"]]
 
     def run(self, count: int) -> list[float]:
         self.begin(count)
@@ -64,50 +52,14 @@ class WholeModel:
 
     def write(self, path: Path) -> list[Arrays]:
         """The outputs of all items, through a file at `path`."""
-        self._say(f"write {path}")
-        self._answer()
+        self.ask(f"write {path}")
         return read_items(path, ())[1]
 
     def peak_nbytes(self) -> int:
-        self._say("peak")
-        return int(self._answer()["peak_nbytes"])
+        return int(self.ask("peak")["peak_nbytes"])
 
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def _answer(self) -> dict[str, Any]:
-        output = self._process.stdout
-        assert output is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-            if not selector.select(LIMIT_S):
-                raise TimedOut(f"the process of the whole model was silent for {LIMIT_S:g} s")
-        line = output.readline()
-        if not line:
-            raise OperatorError("the process of the whole model has ended; its words are above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(5.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+    def cpu_s(self) -> float:
+        return cpu_s(self.pid)
 
 
 # --- in the process itself --------------------------------------------------------------------
@@ -121,6 +73,7 @@ class _Served:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._items = read_items(items, ())[1]
+        self.floor_nbytes = peak_nbytes()
         begun = time.perf_counter()
         self._session = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
@@ -157,7 +110,7 @@ class _Served:
 
 def main() -> None:
     served = _Served(Path(sys.argv[1]), Path(sys.argv[2]))
-    print(json.dumps({"load_s": served.load_s}), flush=True)
+    print(json.dumps({"load_s": served.load_s, "floor_nbytes": served.floor_nbytes}), flush=True)
     words: dict[str, Callable[[str], dict[str, Any]]]
     words = {"run": served.run, "write": served.write, "peak": served.peak}
     for line in sys.stdin:

@@ -26,16 +26,19 @@ ITEMS = 60
 PASSAGE = 40  # sentences joined to one text: at least eight tokens each
 OWN_SYMBOL = 128  # what a symbolic dimension of somebody's own model is taken for
 BUILT = {"minilm": "build_minilm", "standin": "build_standin"}
+CELL_ENDS = {"minilm": ("layer2.norm", "layer5.norm")}
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`items` is empty for a model of one's own until its manifest is known."""
+    """`items` is empty for a model of one's own until its manifest is known. `cell_ends` are the
+    values after which the paper's cells end, as far as the model has such layers."""
 
     name: str
     model: Path
     items: tuple[Arrays, ...]
     max_shape: dict[str, int]
+    cell_ends: tuple[str, ...] = ()
 
     def first(self, count: int) -> Work:
         """The same with `count` items, which repeat if there are fewer."""
@@ -78,7 +81,7 @@ def _built(name: str, cache: Path, say: Callable[[str], None]) -> Work:
         build: Callable[[Path, Path], Path] = getattr(source, BUILT[name])
         build(model, cache)
     bounds = {"batch": 1, "sequence": SEQUENCE}
-    return Work(name, model, _passages(source, ITEMS, cache), bounds)
+    return Work(name, model, _passages(source, ITEMS, cache), bounds, CELL_ENDS[name])
 
 
 def _passages(source: ModuleType, count: int, cache: Path) -> tuple[Arrays, ...]:

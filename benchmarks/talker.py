@@ -1,0 +1,92 @@
+"""A helper process that is asked in lines and answers in lines of JSON.
+
+Its first line says that it is ready. It ends when its input does, so it never outlives whoever
+asks. Waits have a limit.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from wire.errors import OperatorError, TimedOut
+
+LIMIT_S = 300.0
+END_LIMIT_S = 5.0
+
+
+class Talker:
+    """`python -m MODULE ARGUMENTS…` with `prefix` before it, running inside a `with`."""
+
+    def __init__(self, module: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
+        self._module = module
+        self._command = [*prefix, sys.executable, "-m", module, *arguments]
+        self._process: subprocess.Popen[str]
+        self.said: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        try:
+            self.said = self.answer()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, line: str) -> dict[str, Any]:
+        self.tell(line)
+        return self.answer()
+
+    def tell(self, line: str) -> None:
+        """Without waiting for the answer: `answer` does."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def answer(self) -> dict[str, Any]:
+        output = self._process.stdout
+        assert output is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            if not selector.select(LIMIT_S):
+                raise TimedOut(f"{self._module} was silent for {LIMIT_S:g} s")
+        line = output.readline()
+        if not line:
+            raise self._ended()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _ended(self) -> OperatorError:
+        return OperatorError(f"{self._module} has ended; what it said of that is above")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self._process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
