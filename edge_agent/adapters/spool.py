@@ -1,8 +1,10 @@
 """Frames that wait or are kept: in memory up to a bound, on disk beyond it.
 
 A frame lies here under its activation and side until it is forgotten. At the total bound a
-further frame is refused with `SpoolFull`, and its sender's copy stays the only one. The folder is
-emptied at the start of the process: whoever needs a lost frame has it sent again.
+further input is refused with `SpoolFull`, and its sender's copy stays the only one. An output is
+always taken: its task was only started because there was room for it, and what came meanwhile and
+was not refused yet must not cost it; so one output may be held beyond the bound for a moment. The
+folder is emptied at the start of the process: whoever needs a lost frame has it sent again.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class Spool:
         with self._guard:
             old = self._kept.get((activation, side))
             held = self._held - (old.nbytes if old else 0)
-            if held + len(data) > self._total_nbytes:
+            if side == "input" and held + len(data) > self._total_nbytes:
                 raise SpoolFull(
                     f"no room for {activation} ({len(data)} bytes): {held} of "
                     f"{self._total_nbytes} bytes are held; give the agent more with --hold"

@@ -14,6 +14,7 @@ from edge_agent.machine.fetches import Fetches
 from edge_agent.machine.held import Held
 from edge_agent.machine.instructions import Instruction, SendFrame
 from edge_agent.machine.limits import AgentLimits
+from edge_agent.machine.pace import Pace
 from edge_agent.machine.partitions import Partition, Partitions
 from edge_agent.machine.publication import ResidencyBook, TelemetryBook
 from edge_agent.machine.remembered import Remembered
@@ -23,6 +24,7 @@ from wire import WIRE_VERSION
 from wire.ids import ActivationId
 from wire.messages.assignment import Assignment, Limits
 from wire.messages.events import DeviceEvent
+from wire.messages.residency import Failure
 from wire.messages.state import Capabilities, DeviceState, Status
 
 Work = tuple[str, int, int, int]  # run, item, first and last segment
@@ -52,6 +54,7 @@ class Agent:
         self.fetches = Fetches(limits)
         self.partitions = Partitions()
         self.seat = Seat()
+        self.pace = Pace(limits)
         self.held = Held()
         self.log = EventLog(limits.log_events, limits.batch_events)
         self.finished: Remembered[Work, int] = Remembered(limits.remembered)
@@ -67,6 +70,7 @@ class Agent:
         self.said_at = float("-inf")
         self.stop_by: float | None = None
         self.stop_reason = ""
+        self.failure: Failure | None = None  # why the agent cannot go on, if it cannot
         self.touched_at = 0.0
         self.inventory_due = False
         self.inventory_after_removal = False

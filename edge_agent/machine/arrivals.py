@@ -6,12 +6,17 @@ copy until the orchestrator releases it, so what is dropped here can be sent aga
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from edge_agent.machine import room
 from edge_agent.machine.agent import Agent
-from edge_agent.machine.events import FrameArrived, FrameHead, FrameLost
+from edge_agent.machine.dropping import drop, refuse
+from edge_agent.machine.events import NO_ROOM, FrameArrived, FrameHead, FrameLost
 from edge_agent.machine.held import HeldInput, key_of
 from edge_agent.machine.instructions import ForgetFrame
 from edge_agent.machine.partitions import Partition
 from edge_agent.machine.transitions import Life
+from wire.errors import Malformed, TooLarge
 from wire.ids import ActivationId
 from wire.messages.events import FrameDropped, FrameReceived
 
@@ -19,7 +24,7 @@ from wire.messages.events import FrameDropped, FrameReceived
 def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
     name = event.head.activation
     if agent.is_cancelled(name):
-        _refuse(agent, event.head, "cancelled", "its run or item was cancelled")
+        refuse(agent, event.head, "cancelled", "its run or item was cancelled")
     elif name in agent.held.inputs:
         _repeated(agent, event, now)
     else:
@@ -27,10 +32,16 @@ def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
 
 
 def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
-    """Never whole here. A lost repeat of what is held changes nothing."""
-    if event.activation not in agent.held.inputs:
-        agent.counts[f"dropped_{event.kind}"] += 1
-        agent.report(FrameDropped(event.activation, event.kind, event.reason))
+    """Never whole here. A lost repeat of what is held changes nothing. If the spool had no room,
+    early frames make some for the next try, and the orchestrator what it can."""
+    if event.activation in agent.held.inputs:
+        return
+    kind = event.kind
+    if kind == NO_ROOM:
+        room.clear_early(agent, now)
+        kind = TooLarge.kind
+    agent.counts[f"dropped_{kind}"] += 1
+    agent.report(FrameDropped(event.activation, kind, event.reason))
 
 
 def _new(agent: Agent, event: FrameArrived, now: float) -> None:
@@ -41,30 +52,18 @@ def _new(agent: Agent, event: FrameArrived, now: float) -> None:
         _report_received(agent, head, event.sender, now)
         agent.tell(ForgetFrame(head.activation, "input"))
     elif taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
-        _refuse(agent, head, "too_large", _over_bound(head, taker))
-    elif not _has_room(agent, head, wanted=taker is not None, now=now):
-        _refuse(agent, head, "too_large", _over_hold(agent, head))
+        refuse(agent, head, "too_large", _over_bound(head, taker))
+    elif not room.fits(agent, head, now, wanted=taker is not None):
+        refuse(agent, head, "too_large", _over_hold(agent, head))
     elif taker:
         _admit(agent, event, now).life.move("waiting", now)
         _report_received(agent, head, event.sender, now)
     elif agent.held.early_nbytes + head.nbytes > agent.early_limits.early_nbytes:
-        _refuse(agent, head, "early", "no partition takes it, and too much waits for one already")
+        refuse(agent, head, "early", "no partition takes it, and too much waits for one already")
     else:
         entry = _admit(agent, event, now)
         entry.early_since = now
         entry.life.move("early", now)
-
-
-def _has_room(agent: Agent, head: FrameHead, *, wanted: bool, now: float) -> bool:
-    """Early frames give way to one that a partition takes: the newest first, with an event each.
-    Nothing else that is held does."""
-    lacking = agent.held.nbytes + head.nbytes - agent.capabilities.hold_nbytes
-    if lacking > 0 and wanted and lacking <= agent.held.early_nbytes:
-        for entry in reversed(agent.held.early()):
-            if lacking > 0:
-                lacking -= entry.head.nbytes
-                drop(agent, entry, "early", "no partition takes it, and others need the room", now)
-    return lacking <= 0
 
 
 def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
@@ -83,22 +82,29 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
 
 def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
     """It overwrote its own copy in the spool, so there is nothing to forget."""
-    entry = agent.held.inputs[event.head.activation]
+    entry, head = agent.held.inputs[event.head.activation], event.head
     agent.counts["repeated_frames"] += 1
     entry.sender = event.sender
     if entry.life.state != "running":
-        _renew(agent, entry, event.head)
-    elif event.head.attempt > entry.head.attempt:
-        entry.again = event.head
-    if entry.life.state != "early":
-        _report_received(agent, event.head, event.sender, now)
+        _renew(agent, entry, head, now)
+    elif key_of(head) == entry.key and head.attempt > entry.head.attempt:
+        entry.again = head
+    if entry.life.state in ("waiting", "running"):
+        _report_received(agent, head, event.sender, now)
 
 
-def _renew(agent: Agent, entry: HeldInput, head: FrameHead) -> None:
-    """The newer copy lies in the spool; attempts only rise. A head of another model under the
-    same name is a fault of its sender: what is held keeps its place."""
-    if key_of(head) == entry.key and head.attempt >= entry.head.attempt:
-        agent.held.replace_head(entry, head)
+def _renew(agent: Agent, entry: HeldInput, head: FrameHead, now: float) -> None:
+    """What came lies in the spool now, whichever attempt it is of; attempts only rise. If that
+    cannot be used, nothing is left that can."""
+    taker = agent.partitions.taking(entry.key)
+    if key_of(head) != entry.key:
+        drop(agent, entry, Malformed.kind, "it came again as a frame of another model", now)
+        return
+    agent.held.replace_head(entry, replace(head, attempt=max(head.attempt, entry.head.attempt)))
+    if taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
+        drop(agent, entry, TooLarge.kind, _over_bound(head, taker), now)
+    elif room.lacking_nbytes(agent, 0) > 0:
+        drop(agent, entry, TooLarge.kind, _over_hold(agent, head), now)
 
 
 def is_finished(agent: Agent, taker: Partition, head: FrameHead) -> bool:
@@ -154,19 +160,6 @@ def expire_early(agent: Agent, now: float) -> None:
 def early_wake_at(agent: Agent) -> float | None:
     since = min((entry.early_since for entry in agent.held.early()), default=None)
     return None if since is None else since + agent.early_limits.early_s
-
-
-def drop(agent: Agent, entry: HeldInput, kind: str, reason: str, now: float) -> None:
-    """Give up a frame that is held."""
-    entry.life.move("dropped", now, kind)
-    agent.held.remove_input(entry.name)
-    _refuse(agent, entry.head, kind, reason)
-
-
-def _refuse(agent: Agent, head: FrameHead, kind: str, reason: str) -> None:
-    agent.counts[f"dropped_{kind}"] += 1
-    agent.report(FrameDropped(head.activation, kind, reason))
-    agent.tell(ForgetFrame(head.activation, "input"))
 
 
 def _report_received(agent: Agent, head: FrameHead, sender: str, now: float) -> None:

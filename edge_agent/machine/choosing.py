@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from edge_agent.machine import room
 from edge_agent.machine.agent import Agent
 from edge_agent.machine.instructions import Execute, Load, Unload
 from edge_agent.machine.loading import load, unload
@@ -52,10 +53,18 @@ def a_full_log_lets_nothing_start(agent: Agent, now: float) -> Rest | None:
     return REST if agent.log.full else None
 
 
-def the_resident_partition_works(agent: Agent, now: float) -> Execute | None:
+def the_resident_partition_works(agent: Agent, now: float) -> Execute | Rest | None:
+    """Its next task, or none while that waits for room."""
     record = agent.seated()
-    entry = agent.held.next_startable(record.key) if record and _takes(agent, record) else None
-    return start(agent, record, entry, now) if record and entry else None
+    while record and _has_work(agent, record):
+        entry = agent.held.next_startable(record.key)
+        assert entry is not None
+        if room.is_made(agent, record, entry, now):
+            return start(agent, record, entry, now)
+        if entry.life.state == "waiting":
+            return REST
+    agent.seat.wanting_since = None
+    return None
 
 
 def the_deepest_with_work_takes_over(agent: Agent, now: float) -> Load | Unload | None:

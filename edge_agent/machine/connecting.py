@@ -12,6 +12,7 @@ from edge_agent.machine.events import (
 )
 from edge_agent.machine.fetching import cancel_unlisted
 from edge_agent.machine.instructions import (
+    GiveUp,
     PublishState,
     SendFrame,
     StayDisconnected,
@@ -87,20 +88,27 @@ def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None
 
 
 def stop_asked(agent: Agent, event: StopAsked, now: float) -> None:
+    begin_to_stop(agent, event.reason, now)
+
+
+def begin_to_stop(agent: Agent, reason: str, now: float) -> None:
+    """Start nothing any more, and say so; the first reason stays."""
     if agent.stopping:
         return
-    agent.stop_by, agent.stop_reason = now + agent.limits.stop_s, event.reason
+    agent.stop_by, agent.stop_reason = now + agent.limits.stop_s, reason
     cancel_unlisted(agent)
     if agent.online:
-        agent.tell(PublishState(agent.state("draining", event.reason)))
+        agent.tell(PublishState(agent.state("draining", reason)))
 
 
-def stop_when_done(agent: Agent, now: float) -> bool:
-    """Say farewell once no task runs, or when the limit has passed."""
-    if agent.stop_by is None or (agent.seat.busy == "executing" and now < agent.stop_by):
-        return False
+def stop_when_done(agent: Agent, now: float) -> None:
+    """Say farewell once no task runs, or when the limit has passed. What never answered is not
+    waited for: others may have what is held here sent until then."""
+    waits = agent.seat.busy == "executing" or agent.seat.stuck
+    if agent.stop_by is None or (waits and now < agent.stop_by):
+        return
     if agent.online:
         agent.tell(PublishState(agent.state("offline", agent.stop_reason)))
     agent.life.move("stopped", now, agent.stop_reason)
-    agent.tell(Stop(agent.stop_reason))
-    return True
+    failure = agent.failure
+    agent.tell(GiveUp(failure.kind, failure.reason) if failure else Stop(agent.stop_reason))

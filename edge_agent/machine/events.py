@@ -80,7 +80,8 @@ class FrameArrived:
 
 @dataclass(frozen=True, slots=True)
 class FrameLost:
-    """A frame was refused or its parts timed out before it was whole; nothing lies in the spool."""
+    """A frame was refused or its parts timed out before it was whole; nothing lies in the spool.
+    Of kind `NO_ROOM`: the spool is at its bound."""
 
     activation: ActivationId
     kind: str
@@ -123,6 +124,7 @@ class BlobsRemoved:
 class PartitionReady:
     """The partition is loaded (or, when streamed, its first segment is)."""
 
+    number: int
     partition: PartitionId
     streamed: bool
     load_s: float
@@ -135,6 +137,7 @@ class LoadRefused:
     """Loading failed or was refused; nothing of the partition is in memory. `corrupt` lists blobs
     found to be rotten: they are gone from the cache."""
 
+    number: int
     partition: PartitionId
     kind: str
     reason: str
@@ -145,6 +148,7 @@ class LoadRefused:
 class PartitionGone:
     """The partition is out of memory, and the memory given back to the system."""
 
+    number: int
     partition: PartitionId
     evict_s: float
     rss_nbytes: int
@@ -155,6 +159,7 @@ class TaskExecuted:
     """The output lies in the spool as an output under `task.makes`. `emitted` is the frame's
     head there."""
 
+    number: int
     task: TaskId
     emitted: FrameHead
     decode_s: float
@@ -167,6 +172,7 @@ class TaskExecuted:
 class ExecutionFailed:
     """`fatal`: the partition itself is unusable and has left memory (not this input's fault)."""
 
+    number: int
     task: TaskId
     kind: str
     reason: str
@@ -193,6 +199,11 @@ class StopAsked:
 
 
 Side = Literal["input", "output"]
+NO_ROOM = "spool_full"
+
+Answer = PartitionReady | LoadRefused | PartitionGone | TaskExecuted | ExecutionFailed
+"""What a Load, Unload or Execute came to; `number` is the instruction's."""
+
 
 Event = (
     Started

@@ -3,7 +3,8 @@
 Whatever takes time is answered by an event: `FetchBlob` by `BlobFetched` or `FetchFailed`, `Load`
 by `PartitionReady` or `LoadRefused`, `Unload` by `PartitionGone`, `Execute` by `TaskExecuted` or
 `ExecutionFailed`, `RemoveBlobs` by `BlobsRemoved`. At most one of Load, Unload and Execute is under
-way at a time, and at most one FetchBlob per digest.
+way at a time, and at most one FetchBlob per digest. Load, Unload and Execute are numbered, and
+their answers carry the number back.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Load:
     """Load a partition whose blobs are all cached. The shell refuses with `over_budget` rather
     than exceed `budget_nbytes`; `streamed`: keep only one segment (and the next) in memory."""
 
+    number: int
     assigned: PartitionAssignment
     streamed: bool
     budget_nbytes: int
@@ -53,6 +55,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
+    number: int
     partition: PartitionId
 
 
@@ -60,6 +63,7 @@ class Unload:
 class Execute:
     """Run a task on the loaded partition: input from the spool, output into the spool."""
 
+    number: int
     task: TaskId
     assigned: PartitionAssignment
 
@@ -116,6 +120,15 @@ class StayDisconnected:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUp:
+    """ONNX Runtime never answered and cannot be stopped: disconnect orderly and end the process
+    with this error, whatever its threads do."""
+
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Everything is said: disconnect orderly and end."""
 
@@ -137,5 +150,6 @@ Instruction = (
     | PublishEvents
     | PublishTelemetry
     | StayDisconnected
+    | GiveUp
     | Stop
 )

@@ -14,7 +14,11 @@ class AgentLimits:
     what it holds. Events that only inform wait up to `gather_s` after the last batch for others
     to go with, since each message costs more than its content. `log_events` and `remembered`
     bound what is kept in memory of the past; the classes that use them say what happens at the
-    bound.
+    bound. Loading, running and evicting may take their floor, and `patience` times what `Pace`
+    expects by `load_nbytes_per_s` (of the slowest flash) and by `cost_per_s` (multiply-adds of an
+    old phone, until there is a measurement). A task waits `room_s` for room for its output.
+    `frame_overhead_nbytes` is what a frame takes beyond its raw bytes at most, as the orchestrator
+    reserves it.
     """
 
     parallel_fetches: int = 2
@@ -34,3 +38,12 @@ class AgentLimits:
     telemetry_s: float = 10.0
     telemetry_least_s: float = 1.0
     stop_s: float = 10.0
+    room_s: float = 1.0
+    load_floor_s: float = 120.0
+    execute_floor_s: float = 240.0
+    evict_s: float = 120.0
+    patience: float = 20.0
+    load_nbytes_per_s: float = 5e6
+    cost_per_s: float = 2e9
+    least_cost_per_s: float = 1e8
+    frame_overhead_nbytes: int = 4096

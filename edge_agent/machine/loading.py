@@ -12,22 +12,25 @@ from wire.messages.residency import Failure
 
 def load(agent: Agent, record: Partition, now: float) -> Load:
     record.life.move("loading", now)
-    agent.seat.load(record.assigned, record.streamed, now)
+    limit_s = agent.pace.load_limit_s(record)
+    number = agent.seat.load(record.assigned, record.streamed, now, limit_s)
     agent.cache.use((blob.digest for blob in record.blobs), now)
-    return Load(record.assigned, record.streamed, agent.capabilities.memory_budget_nbytes)
+    return Load(number, record.assigned, record.streamed, agent.capabilities.memory_budget_nbytes)
 
 
 def unload(agent: Agent, now: float, why: str) -> Unload:
-    record = agent.seated()
+    record, occupant = agent.seated(), agent.seat.occupant
+    assert occupant is not None
     if record is not None:
         record.life.move("evicting", now, why)
-    return Unload(agent.seat.evict(now))
+    return Unload(agent.seat.evict(now, agent.limits.evict_s), occupant.partition)
 
 
 def partition_ready(agent: Agent, event: PartitionReady, now: float) -> None:
     occupant = agent.seat.loaded(event.partition)
     record = agent.partitions[event.partition]
     record.life.move("resident", now)
+    agent.pace.learn_load(record, event.load_s)
     agent.report(
         PartitionLoaded(
             partition=event.partition,

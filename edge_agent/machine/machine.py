@@ -17,13 +17,16 @@ from edge_agent.machine import (
     choosing,
     commands,
     connecting,
+    deadlines,
     fetching,
     loading,
     reporting,
+    room,
     tasks,
 )
 from edge_agent.machine.agent import Agent
 from edge_agent.machine.events import (
+    Answer,
     AssignmentArrived,
     BlobFetched,
     BlobsRemoved,
@@ -59,6 +62,7 @@ class AgentMachine:
         self, device: str, capabilities: Capabilities, limits: AgentLimits | None = None
     ) -> None:
         self._agent = Agent(device, capabilities, limits or AgentLimits())
+        self._due_at: float | None = None
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """`now` in seconds of the device's monotonic clock, never falling."""
@@ -68,10 +72,13 @@ class AgentMachine:
         if agent.life.state == "new" and not isinstance(event, Started):
             raise agent.life.illegal(f"{type(event).__name__} before Started")
         agent.out = []
-        HANDLERS[type(event)](agent, event, now)
+        deadlines.stood_still(agent, self._due_at, now)
+        if not (isinstance(event, Answer) and deadlines.is_late(agent, event)):
+            HANDLERS[type(event)](agent, event, now)
         if isinstance(event, ABOUT_FRAMES):
             agent.touched_at = now
         _settle(agent, now)
+        self._due_at = self.wake_at() if agent.seat.busy else None
         return agent.out
 
     def wake_at(self) -> float | None:
@@ -79,9 +86,10 @@ class AgentMachine:
         agent = self._agent
         if agent.ended:
             return None
-        times = [arrivals.early_wake_at(agent), agent.stop_by]
+        times = [arrivals.early_wake_at(agent), agent.stop_by, agent.seat.deadline]
         if not agent.stopping:
             times.append(agent.fetches.wake_at(agent.now))
+        times.append(room.wake_at(agent))
         if agent.online:
             times += [reporting.restate_wake_at(agent), reporting.gather_wake_at(agent)]
             times += [agent.repeat_at, agent.residency.wake_at(), agent.telemetry.wake_at()]
@@ -108,6 +116,7 @@ def _settle(agent: Agent, now: float) -> None:
     if agent.ended:
         return
     arrivals.expire_early(agent, now)
+    deadlines.expire(agent, now)
     fetching.settle_partitions(agent, now)
     if not agent.stopping:
         fetching.fetch_more(agent, now)

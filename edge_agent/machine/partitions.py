@@ -37,6 +37,8 @@ class Partition:
     fetch_s: float = 0.0
     fetched_nbytes: int = 0
     refetches: int = 0
+    slowest_task_s: float = 0.0
+    slowest_load_s: float = 0.0
     segment_s: tuple[float, ...] = field(default=())
 
     @property

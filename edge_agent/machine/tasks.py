@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from edge_agent.machine import room
 from edge_agent.machine.agent import Agent
-from edge_agent.machine.arrivals import drop, forget_input
+from edge_agent.machine.arrivals import forget_input
+from edge_agent.machine.dropping import drop
 from edge_agent.machine.events import ExecutionFailed, TaskExecuted
 from edge_agent.machine.held import HeldInput, HeldOutput
 from edge_agent.machine.instructions import Execute, ForgetFrame
@@ -20,9 +22,10 @@ from wire.messages.residency import Failure
 def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Execute:
     task = task_of(record, entry)
     entry.life.move("running", now, str(task))
-    agent.seat.execute(task, max(0.0, now - entry.arrived_at), now)
+    limit_s = agent.pace.execute_limit_s(record)
+    number = agent.seat.execute(task, max(0.0, now - entry.arrived_at), now, limit_s)
     agent.report(TaskStarted(task, now))
-    return Execute(task, record.assigned)
+    return Execute(number, task, record.assigned)
 
 
 def task_of(record: Partition, entry: HeldInput) -> TaskId:
@@ -34,6 +37,7 @@ def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
     task = event.task
     occupant = agent.seat.executed(task)
     record = agent.partitions.get(occupant.partition)
+    agent.pace.learn_task(record, occupant, event.compute_s)
     if record:
         record.segment_s = event.segment_s
     entry = _still_wanted(agent, task)
@@ -53,12 +57,18 @@ def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
     occupant = agent.seat.executed(event.task)
     if event.fatal:
         _ruined(agent, event, now)
-    entry = _still_wanted(agent, event.task)
+    failure = Failure(event.kind, f"{occupant.partition}: {event.reason}")
+    task_failed(agent, event.task, failure, now)
+
+
+def task_failed(agent: Agent, task: TaskId, failure: Failure, now: float) -> None:
+    """Say so, unless it was cancelled while it ran."""
+    entry = _still_wanted(agent, task)
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
         return
-    agent.counts[f"failed_{event.kind}"] += 1
-    agent.report(TaskFailed(event.task, event.kind, f"{occupant.partition}: {event.reason}"))
+    agent.counts[f"failed_{failure.kind}"] += 1
+    agent.report(TaskFailed(task, failure.kind, failure.reason))
     _leave(agent, entry, "failed", now)
 
 
@@ -86,7 +96,7 @@ def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
     successor.early_since = now
     agent.held.add_input(successor)
     successor.life.move("waiting" if agent.partitions.taking(entry.key) else "early", now)
-    if agent.held.nbytes > agent.capabilities.hold_nbytes:
+    if room.lacking_nbytes(agent, 0) > 0:
         drop(agent, successor, "too_large", "its earlier attempt's output took its room", now)
 
 

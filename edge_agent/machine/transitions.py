@@ -28,7 +28,7 @@ TABLE: dict[Kind, dict[str, frozenset[str]]] = {
         "cached": frozenset({"loading", "waiting", "fetching", "failed"}),
         "loading": frozenset({"resident", "waiting", "failed"}),
         "resident": frozenset({"evicting", "failed"}),
-        "evicting": frozenset({"waiting"}),
+        "evicting": frozenset({"waiting", "failed"}),
         "failed": frozenset({"waiting"}),
     },
     "task": {

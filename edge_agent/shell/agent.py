@@ -7,11 +7,13 @@ everything that takes time happens in the adapters' threads and comes back as an
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
 import threading
 import time
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from edge_agent import __version__
 from edge_agent.adapters.agent_folder import AgentFolder
@@ -35,12 +37,15 @@ from edge_agent.machine.events import (
     TelemetryRead,
     Ticked,
 )
+from edge_agent.machine.limits import AgentLimits
 from edge_agent.machine.machine import AgentMachine
 from edge_agent.shell.capabilities import capabilities_of
 from edge_agent.shell.carrying import Carrying
 from edge_agent.shell.listening import Listening
 from edge_agent.shell.mailbox import Mailbox
+from edge_agent.shell.numbers import Numbers
 from edge_agent.shell.telemetry import TelemetryReader
+from wire.errors import CrowdpipeError, Replaced
 from wire.ids import mint
 from wire.topics import Topics
 
@@ -53,30 +58,58 @@ DRAIN_S = 10.0  # what is left to say at the end may take this long
 _log = logging.getLogger("crowdpipe.agent")
 
 
-def run(settings: Settings) -> int:
-    """The exit status; raises a `CrowdpipeError` if the agent could not go on."""
+def run(settings: Settings, limits: AgentLimits | None = None) -> int:
+    """The exit status; raises a `CrowdpipeError` if the agent could not go on. Ends the process
+    itself if a native thread would keep it from ending."""
     capabilities = capabilities_of(settings)
     folder = AgentFolder(settings.folder)
     try:
-        shell = AgentShell(settings, folder, AgentMachine(settings.name, capabilities))
+        machine = AgentMachine(settings.name, capabilities, limits)
+        shell = AgentShell(settings, folder, machine)
         with StopSignals(shell):
-            return shell.run()
+            return _status_of(shell)
     finally:
         folder.close()
 
 
+def _status_of(shell: AgentShell) -> int:
+    try:
+        status, failure = shell.run(), None
+    except CrowdpipeError as error:
+        status, failure = error.exit_code, error
+    if shell.unclean:
+        _end_now(status, failure)
+    if failure is not None:
+        raise failure
+    return status
+
+
+def _end_now(status: int, failure: CrowdpipeError | None) -> NoReturn:
+    """Without the interpreter's own end, which would wait for ONNX Runtime, or crash under it.
+    The kernel gives back all else that we hold: files, the folder's lock, memory."""
+    if failure is not None:
+        print(f"crowdpipe-agent: {failure}", file=sys.stderr)
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 class AgentShell:
+    """`unclean`: a native thread is still at work, so that the interpreter may not come to its end
+    by itself."""
+
     def __init__(self, settings: Settings, folder: AgentFolder, machine: AgentMachine) -> None:
         self._settings = settings
         self._machine = machine
         self._boot = mint()
         self._mailbox = Mailbox()
+        numbers = Numbers()
         topics = Topics(settings.control_root, settings.data_root)
         name, broker = settings.name, settings.broker
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
-        listening = Listening(self._mailbox, topics, name, self._boot, __version__)
+        listening = Listening(self._mailbox, numbers, topics, name, self._boot, __version__)
         self._connection = Connection(
             broker,
             client_id=name,
@@ -108,6 +141,7 @@ class AgentShell:
         self._listening = listening
         self._carrying = Carrying(
             self._mailbox,
+            numbers,
             topics,
             name,
             self._cache,
@@ -117,6 +151,7 @@ class AgentShell:
             self._courier,
         )
         self._sample_at = self._verify_at = 0.0
+        self.unclean = False
 
     def ask_to_stop(self, reason: str) -> None:
         """Safe to call from a signal handler: the main thread may hold the mailbox's lock there,
@@ -172,11 +207,12 @@ class AgentShell:
 
     def _close(self) -> None:
         """In order: what is said is said before the connection ends."""
-        replaced = self._carrying.failure is not None
+        replaced = isinstance(self._carrying.failure, Replaced)
         self._connection.close(0.0 if replaced else DRAIN_S)
         self._fetcher.close()
-        if not self._executor.close(DRAIN_S):
-            _log.warning("a task was still running after %g s; it is given up", DRAIN_S)
+        if not self._executor.close(0.0 if self._carrying.stuck else DRAIN_S):
+            _log.warning("what ONNX Runtime was doing does not end; it is given up")
+            self.unclean = True
 
 
 class StopSignals:

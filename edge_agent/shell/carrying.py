@@ -17,6 +17,7 @@ from edge_agent.machine.instructions import (
     Execute,
     FetchBlob,
     ForgetFrame,
+    GiveUp,
     Instruction,
     Load,
     ObeyAssignment,
@@ -31,7 +32,8 @@ from edge_agent.machine.instructions import (
     Unload,
 )
 from edge_agent.shell.mailbox import Mailbox
-from wire.errors import Replaced
+from edge_agent.shell.numbers import Numbers
+from wire.errors import CrowdpipeError, Replaced, from_kind
 from wire.outbox import Message
 from wire.record import encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
@@ -40,11 +42,13 @@ _log = logging.getLogger("crowdpipe.agent")
 
 
 class Carrying:
-    """`ended` is true once the machine said that everything is over, `failure` why if badly."""
+    """`ended` is true once the machine said that everything is over, `failure` why if badly.
+    `stuck`: a thread of ONNX Runtime will never end."""
 
     def __init__(
         self,
         mailbox: Mailbox,
+        numbers: Numbers,
         topics: Topics,
         name: str,
         cache: BlobCache,
@@ -54,6 +58,7 @@ class Carrying:
         courier: Courier,
     ) -> None:
         self._mailbox = mailbox
+        self._numbers = numbers
         self._topics = topics
         self._name = name
         self._cache = cache
@@ -61,15 +66,15 @@ class Carrying:
         self._fetcher = fetcher
         self._executor = executor
         self._courier = courier
-        self.ended = False
-        self.failure: Replaced | None = None
+        self.ended = self.stuck = False
+        self.failure: CrowdpipeError | None = None
         self._ways: dict[type, Callable[[Any], None]] = {
             FetchBlob: lambda said: fetcher.fetch(said.blob, said.store_base),
             CancelFetch: lambda said: fetcher.cancel(said.digest),
             RemoveBlobs: self._remove_blobs,
-            Load: lambda said: executor.load(said.assigned, said.streamed, said.budget_nbytes),
-            Unload: lambda said: executor.unload(said.partition),
-            Execute: lambda said: executor.execute(said.task, said.assigned),
+            Load: self._load,
+            Unload: self._unload,
+            Execute: self._execute,
             SendFrame: self._send_frame,
             ForgetFrame: self._forget_frame,
             ObeyAssignment: self._obey_assignment,
@@ -78,11 +83,24 @@ class Carrying:
             PublishEvents: lambda said: self._publish("events", said.batch),
             PublishTelemetry: lambda said: self._publish("telemetry", said.telemetry),
             StayDisconnected: self._stay_disconnected,
+            GiveUp: self._give_up,
             Stop: self._stop,
         }
 
     def carry_out(self, instruction: Instruction) -> None:
         self._ways[type(instruction)](instruction)
+
+    def _load(self, said: Load) -> None:
+        self._numbers.ask(said.number)
+        self._executor.load(said.assigned, said.streamed, said.budget_nbytes)
+
+    def _unload(self, said: Unload) -> None:
+        self._numbers.ask(said.number)
+        self._executor.unload(said.partition)
+
+    def _execute(self, said: Execute) -> None:
+        self._numbers.ask(said.number)
+        self._executor.execute(said.task, said.assigned)
 
     def _remove_blobs(self, said: RemoveBlobs) -> None:
         self._cache.remove(said.digests)
@@ -117,6 +135,10 @@ class Carrying:
     def _stay_disconnected(self, said: StayDisconnected) -> None:
         self.failure = Replaced(said.reason)
         self.ended = True
+
+    def _give_up(self, said: GiveUp) -> None:
+        self.failure = from_kind(said.kind, said.reason)
+        self.ended = self.stuck = True
 
     def _stop(self, said: Stop) -> None:
         _log.info("stopping: %s", said.reason)

@@ -31,6 +31,7 @@ from edge_agent.machine.events import (
     TaskExecuted,
 )
 from edge_agent.shell.mailbox import Mailbox
+from edge_agent.shell.numbers import Numbers
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused
 from wire.frames import Header
@@ -49,9 +50,16 @@ class Listening:
     """The listener of connection, courier, fetcher and executor in one."""
 
     def __init__(
-        self, mailbox: Mailbox, topics: Topics, name: str, boot: str, agent_version: str
+        self,
+        mailbox: Mailbox,
+        numbers: Numbers,
+        topics: Topics,
+        name: str,
+        boot: str,
+        agent_version: str,
     ) -> None:
         self._mailbox = mailbox
+        self._numbers = numbers
         self._topics = topics
         self._name = name
         self._boot = boot
@@ -168,6 +176,7 @@ class Listening:
         _log.info("loaded %s in %.2f s", partition, loaded.load_s)
         self._mailbox.put(
             PartitionReady(
+                self._numbers.answered(),
                 partition,
                 loaded.streamed,
                 loaded.load_s,
@@ -180,16 +189,19 @@ class Listening:
         self, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
     ) -> None:
         _log.error("cannot load %s: %s", partition, error)
-        self._mailbox.put(LoadRefused(partition, error.kind, error.reason, corrupt))
+        number = self._numbers.answered()
+        self._mailbox.put(LoadRefused(number, partition, error.kind, error.reason, corrupt))
 
     def partition_gone(self, partition: PartitionId, evict_s: float, now_nbytes: int) -> None:
         _log.info("evicted %s in %.2f s", partition, evict_s)
-        self._mailbox.put(PartitionGone(partition, evict_s, now_nbytes))
+        number = self._numbers.answered()
+        self._mailbox.put(PartitionGone(number, partition, evict_s, now_nbytes))
 
     def task_executed(self, task: TaskId, executed: Executed) -> None:
         _log.debug("executed %s in %.3f s", task, executed.compute_s)
         self._mailbox.put(
             TaskExecuted(
+                number=self._numbers.answered(),
                 task=task,
                 emitted=_frame_head(executed.emitted.header),
                 decode_s=executed.decode_s,
@@ -201,7 +213,8 @@ class Listening:
 
     def execution_failed(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
         _log.error("task %s failed: %s", task, error)
-        self._mailbox.put(ExecutionFailed(task, error.kind, error.reason, fatal))
+        number = self._numbers.answered()
+        self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal))
 
     def blob_rotten(self, digest: str) -> None:
         _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])

@@ -268,13 +268,19 @@ class VirtualAgent:
             self.memory = None
             digest = each.assigned.blobs[-1].digest
             del self.disk[digest]
-            self.feed(happened.LoadRefused(partition, "blob_corrupt", "rotten", (digest,)))
+            self.feed(
+                happened.LoadRefused(each.number, partition, "blob_corrupt", "rotten", (digest,))
+            )
         elif "refused" in self.faults:
             self.faults.remove("refused")
             self.memory = None
-            self.feed(happened.LoadRefused(partition, "over_budget", "measured more", ()))
+            self.feed(
+                happened.LoadRefused(each.number, partition, "over_budget", "measured more", ())
+            )
         else:
-            self.feed(happened.PartitionReady(partition, each.streamed, self.load_s, 1, 2))
+            self.feed(
+                happened.PartitionReady(each.number, partition, each.streamed, self.load_s, 1, 2)
+            )
 
     def _do_Unload(self, each: told.Unload) -> None:  # noqa: N802
         assert self.memory is not None
@@ -285,7 +291,7 @@ class VirtualAgent:
 
     def _unloaded(self, each: told.Unload) -> None:
         self.busy, self.memory = False, None
-        self.feed(happened.PartitionGone(each.partition, 0.01, 1))
+        self.feed(happened.PartitionGone(each.number, each.partition, 0.01, 1))
 
     def _do_Execute(self, each: told.Execute) -> None:  # noqa: N802
         assert self.memory is not None
@@ -307,7 +313,9 @@ class VirtualAgent:
                 self.faults.remove(fault)
                 fatal = fault == "fatal"
                 self.memory = None if fatal else self.memory
-                self.feed(happened.ExecutionFailed(task, "compute_failed", fault, fatal))
+                self.feed(
+                    happened.ExecutionFailed(each.number, task, "compute_failed", fault, fatal)
+                )
                 return
         emitted = happened.FrameHead(
             head.model,
@@ -319,7 +327,7 @@ class VirtualAgent:
             FRAME_RAW_NBYTES,
         )
         self.spool[task.makes, "output"] = (tensors.through(value, task.first, task.last), emitted)
-        self.feed(happened.TaskExecuted(task, emitted, 0.0, seconds, 0.0, ()))
+        self.feed(happened.TaskExecuted(each.number, task, emitted, 0.0, seconds, 0.0, ()))
 
     def _about(self, seconds: float) -> float:
         return seconds * (0.5 + self.world.random.random())

@@ -28,6 +28,7 @@ from wire.messages.requests import (
     Response,
     Resume,
     RunOptions,
+    RunWaits,
     Submit,
 )
 
@@ -54,6 +55,7 @@ class ClientRun:
     outcomes: dict[int, str] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     cancelling: bool = False
+    waits: str | None = None
 
     @property
     def over(self) -> bool:
@@ -157,6 +159,9 @@ class VirtualClient:
         run.reasons[told.item] = told.reason
         self._outcome(run, told.item, told.kind)
 
+    def _run_waits(self, run: ClientRun, told: RunWaits) -> None:
+        run.waits = told.kind
+
     def _rejected(self, run: ClientRun, told: Rejected) -> None:
         """Of a run that ended, this only says that it is known no more."""
         if not run.over:
@@ -166,5 +171,6 @@ class VirtualClient:
         Accepted: _accepted,
         InputsStored: _inputs_stored,
         ItemFailed: _item_failed,
+        RunWaits: _run_waits,
         Rejected: _rejected,
     }

@@ -19,6 +19,7 @@ from tests.simulation.virtual_orchestrator import VirtualOrchestrator
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
 from wire.manifest import Manifest
+from wire.memory import resident_need
 from wire.messages import commands as cmd
 from wire.messages.requests import RunOptions
 from wire.messages.state import Capabilities
@@ -26,10 +27,8 @@ from wire.messages.state import Capabilities
 CLIENT = "clients/ann/s1"
 
 
-def capabilities(
-    memory_mb: int = 30, disk_mb: int = 200, hold_nbytes: int = 1 << 20
-) -> Capabilities:
-    return Capabilities(memory_mb * MB, disk_mb * MB, hold_nbytes, 2, "x86_64", "1.20", 20)
+def capabilities(memory_nbytes: int, disk_nbytes: int, hold_nbytes: int) -> Capabilities:
+    return Capabilities(memory_nbytes, disk_nbytes, hold_nbytes, 2, "x86_64", "1.20", 20)
 
 
 class World:
@@ -43,7 +42,8 @@ class World:
         hold_nbytes: int = 1 << 20,
         manifest: Manifest | None = None,
     ) -> None:
-        """An agent for each of `memory_mb`; each segment weighs 10 MB."""
+        """An agent for each of `memory_mb`; each segment weighs 10 MB, and a little more when it
+        is loaded. What loading takes for the moment comes on top, so that it changes no plan."""
         self.clock = Clockwork()
         self.broker = Broker(self.clock)
         self.random = Random(seed)
@@ -52,7 +52,7 @@ class World:
         self.furthest: dict[tuple[str, int], int] = {}
         self.orchestrator = VirtualOrchestrator(self, options or OrchestratorOptions())
         self.agents = [
-            VirtualAgent(self, f"phone{i}", capabilities(mb, disk_mb, hold_nbytes), 1000.0 * i)
+            VirtualAgent(self, f"phone{i}", self._able(mb, disk_mb, hold_nbytes), 1000.0 * i)
             for i, mb in enumerate(memory_mb)
         ]
         self.orchestrator.start()
@@ -61,6 +61,11 @@ class World:
         self.client = VirtualClient(self, CLIENT)
         self.clock.after_each.append(self.check)
         self.clock.run_for(1.0)
+
+    def _able(self, memory_mb: int, disk_mb: int, hold_nbytes: int) -> Capabilities:
+        fitting = max(1, memory_mb // 11)
+        memory_nbytes = resident_need([self.manifest.segments[0]] * fitting)
+        return capabilities(memory_nbytes, disk_mb * MB, hold_nbytes)
 
     # what shells ask
 

@@ -47,6 +47,7 @@ def partition(
     weight_nbytes: int = 1000,
     tier: int = 3,
     accepts_nbytes: int = 10_000,
+    emits_nbytes: int = 10_000,
 ) -> PartitionAssignment:
     return PartitionAssignment(
         partition=PartitionId(model, exact, first, last),
@@ -55,7 +56,7 @@ def partition(
         segments=tuple(segment(i, weight_nbytes, model) for i in range(first, last + 1)),
         accepts_nbytes=accepts_nbytes,
         emits=("x",),
-        emits_nbytes=10_000,
+        emits_nbytes=emits_nbytes,
     )
 
 
@@ -212,17 +213,21 @@ class Bench:
     def ready(
         self, assigned: PartitionAssignment, streamed: bool = False
     ) -> list[told.Instruction]:
-        return self.do(happened.PartitionReady(assigned.partition, streamed, 0.2, MIB, 2 * MIB))
+        return self.do(
+            happened.PartitionReady(self.number, assigned.partition, streamed, 0.2, MIB, 2 * MIB)
+        )
 
     def gone(self, assigned: PartitionAssignment) -> list[told.Instruction]:
-        return self.do(happened.PartitionGone(assigned.partition, 0.01, MIB))
+        return self.do(happened.PartitionGone(self.number, assigned.partition, 0.01, MIB))
 
     def executed(self, task: TaskId, nbytes: int = 400) -> list[told.Instruction]:
         emitted = head(task.item, task.last + 1, run=task.run, nbytes=nbytes)
-        return self.do(happened.TaskExecuted(task, emitted, 0.01, 0.1, 0.02, (0.1,)))
+        return self.do(happened.TaskExecuted(self.number, task, emitted, 0.01, 0.1, 0.02, (0.1,)))
 
     def failed(self, task: TaskId, fatal: bool = False) -> list[told.Instruction]:
-        return self.do(happened.ExecutionFailed(task, "compute_failed", "bad shape", fatal))
+        return self.do(
+            happened.ExecutionFailed(self.number, task, "compute_failed", "bad shape", fatal)
+        )
 
     def serve(self, *partitions: PartitionAssignment, routes: tuple[Route, ...] = ()) -> None:
         """Connected, assigned, fetched, and the first of the partitions is resident."""
@@ -230,6 +235,12 @@ class Bench:
         self.assign(*partitions, routes=routes)
         self.fetch_all()
         self.ready(partitions[0])
+
+    @property
+    def number(self) -> int:
+        """Of the last load, eviction or task."""
+        begun = (told.Load, told.Unload, told.Execute)
+        return [entry for entry in self.told if isinstance(entry, begun)][-1].number
 
     @property
     def running(self) -> TaskId:

@@ -48,12 +48,14 @@ KINDS = {"state": DeviceState, "residency": Residency, "telemetry": Telemetry, "
 class AgentProcess:
     """`crowdpipe-agent` with its own folder. What it says is in `log`."""
 
+    program: tuple[str, ...] = ("-m", "edge_agent")
+
     def __init__(self, name: str, url: BrokerUrl, folder: Path, *flags: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.folder = folder
         self.log = folder / "agent.log"
-        command = [sys.executable, "-m", "edge_agent", "--broker", str(url), "--name", name]
+        command = [sys.executable, *self.program, "--broker", str(url), "--name", name]
         command += ["--cache", str(folder / "cache"), "--log", "debug", *flags]
         environment = {**os.environ, "HOME": str(folder)}
         with self.log.open("ab") as log:

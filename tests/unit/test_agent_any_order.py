@@ -29,15 +29,23 @@ from wire.messages.commands import (
 )
 from wire.messages.events import DeviceEvent, FrameDropped, TaskDone, TaskFailed
 
-LIMITS = AgentLimits(log_events=30, batch_events=7, remembered=1000)
-ROOM = replace(CAPABILITIES, disk_budget_nbytes=6000, hold_nbytes=6000)
+LIMITS = AgentLimits(
+    log_events=30,
+    batch_events=7,
+    remembered=1000,
+    frame_overhead_nbytes=0,
+    load_floor_s=1e6,
+    execute_floor_s=1e6,
+    evict_s=1e6,
+)
+ROOM = replace(CAPABILITIES, disk_budget_nbytes=6000, hold_nbytes=3000)
 OFFERS = (
-    partition(0, 1),
-    partition(2, 3),
-    partition(4, 5),
-    partition(0, 3),
-    partition(2, 3, weight_nbytes=900),
-    partition(6, 6, weight_nbytes=70 * MIB),
+    partition(0, 1, emits_nbytes=500),
+    partition(2, 3, emits_nbytes=700),
+    partition(4, 5, emits_nbytes=500),
+    partition(0, 3, emits_nbytes=500),
+    partition(2, 3, weight_nbytes=900, emits_nbytes=500),
+    partition(6, 6, weight_nbytes=70 * MIB, emits_nbytes=500),
 )
 ITEMS = st.integers(0, 4)
 CUTS = st.sampled_from([0, 2, 4])
@@ -188,25 +196,33 @@ class AnyOrder(RuleBasedStateMachine):
             self._load_ends(doing, how)
         elif isinstance(doing, told.Unload):
             self.loaded = None
-            self.do(happened.PartitionGone(doing.partition, 0.0, 0))
+            self.do(happened.PartitionGone(doing.number, doing.partition, 0.0, 0))
         elif doing is not None and how == "well":
             self.outputs.add(doing.task.makes)
             emitted = head(doing.task.item, doing.task.makes.cut, run=doing.task.run)
-            self.do(happened.TaskExecuted(doing.task, emitted, 0.0, 0.0, 0.0, ()))
+            self.do(happened.TaskExecuted(doing.number, doing.task, emitted, 0.0, 0.0, 0.0, ()))
         elif doing is not None:
             self.loaded = None if how == "fatally" else self.loaded
-            self.do(happened.ExecutionFailed(doing.task, "compute_failed", "why", how == "fatally"))
+            self.do(
+                happened.ExecutionFailed(
+                    doing.number, doing.task, "compute_failed", "why", how == "fatally"
+                )
+            )
 
     def _load_ends(self, load: told.Load, how: str) -> None:
         if how == "well":
-            self.do(happened.PartitionReady(load.assigned.partition, load.streamed, 0.0, 0, 0))
+            self.do(
+                happened.PartitionReady(
+                    load.number, load.assigned.partition, load.streamed, 0.0, 0, 0
+                )
+            )
             return
         self.loaded = None
         corrupt = (load.assigned.blobs[0].digest,) if how == "badly" else ()
         for digest in corrupt:
             del self.disk[digest]
         kind = "blob_corrupt" if corrupt else "load_failed"
-        self.do(happened.LoadRefused(load.assigned.partition, kind, "why", corrupt))
+        self.do(happened.LoadRefused(load.number, load.assigned.partition, kind, "why", corrupt))
 
     @rule()
     def the_connection_goes_or_comes(self) -> None:
@@ -267,6 +283,7 @@ class AnyOrder(RuleBasedStateMachine):
         agent = self.machine._agent
         entries = [*agent.held.inputs.values(), *agent.held.outputs.values()]
         assert agent.held.nbytes == sum(entry.head.nbytes for entry in entries)
+        assert agent.held.nbytes <= ROOM.hold_nbytes
         assert agent.held.early_nbytes <= 1500 or agent.assignment is None
         on_disk = sum(self.disk.values()) + sum(b.nbytes for b in self.fetching.values())
         assert on_disk <= ROOM.disk_budget_nbytes

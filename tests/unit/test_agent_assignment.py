@@ -12,6 +12,7 @@ from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.transitions import IllegalTransition
 from tests.support.agent_bench import CAPABILITIES, MIB, Bench, blob, partition, route
 from wire.ids import ActivationId
+from wire.memory import streamed_need
 from wire.messages.commands import Evict
 from wire.messages.events import (
     FetchStarted,
@@ -63,7 +64,7 @@ def test_a_partition_is_loaded_as_soon_as_it_is_cached() -> None:
     bench.now += 2.0
     bench.fetch_all()
     load = bench.the_last(told.Load)
-    assert load == told.Load(A, False, CAPABILITIES.memory_budget_nbytes)
+    assert load == told.Load(1, A, False, CAPABILITIES.memory_budget_nbytes)
     bench.ready(A)
     loaded = bench.reported(PartitionLoaded)[0]
     assert (loaded.tier, loaded.fetched_nbytes) == (3, sum(b.nbytes for b in A.blobs))
@@ -195,7 +196,7 @@ def test_fetch_progress_is_published_at_most_twice_a_second() -> None:
 
 
 def test_a_partition_over_the_budget_is_streamed_if_its_segments_fit() -> None:
-    bench = Bench(replace(CAPABILITIES, memory_budget_nbytes=int(1.5 * MIB)))
+    bench = Bench(replace(CAPABILITIES, memory_budget_nbytes=streamed_need(A.segments)))
     bench.connect()
     bench.assign(A)
     bench.fetch_all()
@@ -284,13 +285,17 @@ def test_rotten_blobs_are_fetched_again_twice_then_the_partition_fails() -> None
     bench.assign(A)
     bench.fetch_all()
     rotten = A.blobs[1]
-    refusal = happened.LoadRefused(A.partition, "blob_corrupt", "digest", (rotten.digest,))
+
+    def refuse() -> None:
+        digests = (rotten.digest,)
+        bench.do(happened.LoadRefused(bench.number, A.partition, "blob_corrupt", "digest", digests))
+
     for _ in range(2):
-        bench.do(refusal)
+        refuse()
         assert bench.the_last(told.FetchBlob).blob == rotten
         bench.fetched(rotten)
         assert bench.the_last(told.Load).assigned == A
-    bench.do(refusal)
+    refuse()
     failure = bench.residency(A).failure
     assert failure is not None
     assert failure.kind == "blob_corrupt"
@@ -302,7 +307,7 @@ def test_a_load_that_is_refused_fails_and_the_next_partition_is_loaded() -> None
     bench.connect()
     bench.assign(A, B)
     bench.fetch_all()
-    bench.do(happened.LoadRefused(A.partition, "over_budget", "only 3 bytes free"))
+    bench.do(happened.LoadRefused(bench.number, A.partition, "over_budget", "only 3 bytes free"))
     assert bench.residency(A).failure is not None
     assert bench.the_last(told.Load).assigned == B
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from edge_agent.machine import events as happened
 from edge_agent.machine import instructions as told
+from edge_agent.machine.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, partition, route
 from wire.ids import ActivationId, TaskId
 from wire.messages.assignment import Limits
@@ -20,6 +21,7 @@ from wire.messages.events import (
 )
 
 A, B, C = partition(0, 1), partition(2, 3), partition(4, 5)
+EXACT = AgentLimits(gather_s=0.0, frame_overhead_nbytes=0)  # frames are no larger than their bound
 
 
 def name(item: int, cut: int, run: str = "r") -> ActivationId:
@@ -122,10 +124,10 @@ def test_a_higher_attempt_that_comes_while_the_lower_runs_is_computed_after_it()
 
 
 def test_a_higher_attempt_gives_way_to_the_output_of_the_lower_one() -> None:
-    bench = Bench(replace(CAPABILITIES, hold_nbytes=800))
-    bench.serve(A, routes=(route(2, "next"),))
+    bench = Bench(replace(CAPABILITIES, hold_nbytes=900), EXACT)
+    bench.serve(replace(A, emits_nbytes=400), routes=(route(2, "next"),))
     bench.arrive(0)
-    bench.arrive(0, attempt=1)
+    bench.arrive(0, attempt=1, nbytes=600)
     bench.executed(bench.running)
     drop = bench.reported(FrameDropped)[0]
     assert (drop.activation, drop.kind) == (name(0, 0), "too_large")
@@ -223,8 +225,8 @@ def test_what_is_held_has_a_bound_and_the_newest_arrival_goes() -> None:
 
 
 def test_early_frames_give_way_to_what_a_partition_takes() -> None:
-    bench = Bench(replace(CAPABILITIES, hold_nbytes=1500))
-    bench.serve(A)
+    bench = Bench(replace(CAPABILITIES, hold_nbytes=1900), EXACT)
+    bench.serve(replace(A, emits_nbytes=400))
     bench.arrive(0, 2)
     bench.arrive(1, 2)
     bench.arrive(2)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge_agent.adapters.spool import FrameMissing, Spool, SpoolFull
+from edge_agent.machine.events import NO_ROOM
 from wire.ids import ActivationId
 
 A, B, C = (ActivationId("run", item, 1) for item in range(3))
@@ -55,6 +56,19 @@ def test_a_frame_beyond_the_bound_is_refused_and_the_others_stay(tmp_path: Path)
         held.put(B, "input", b"b" * 6)
     assert held.get(A, "input") == b"a" * 15
     assert held.nbytes == 15
+
+
+def test_an_output_finds_room_although_inputs_came_meanwhile(tmp_path: Path):
+    held = spool(tmp_path, total=20)
+    held.put(A, "input", b"a" * 15)
+    held.put(A, "output", b"b" * 15)
+    assert held.nbytes == 30
+    with pytest.raises(SpoolFull):
+        held.put(B, "input", b"c")
+
+
+def test_the_machine_knows_a_full_spool_by_its_kind():
+    assert SpoolFull.kind == NO_ROOM
 
 
 def test_a_repeat_takes_the_place_of_its_first_copy(tmp_path: Path):
