@@ -65,7 +65,7 @@ ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
 ASK_AGAIN_MOST_S = 60.0
 RENEW_S = 15.0  # how often we say that we are there: a quarter of the orchestrator's patience
 RENEW_COUNT = 500  # runs named in one message
-ACK_S = 0.05  # acknowledgements of so long travel together, …
+ACK_S = 0.1  # acknowledgements of so long travel together, …
 ACK_COUNT = 16  # … unless so many wait
 OVER_LIMIT = 32  # runs that ended lately, of which our last words may have been lost
 

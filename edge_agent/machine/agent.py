@@ -68,6 +68,7 @@ class Agent:
         self.telemetry = TelemetryBook(limits)
         self.repeat_at: float | None = None
         self.said_at = float("-inf")
+        self.unsaid_since: float | None = None  # the first event that waits to be published
         self.stop_by: float | None = None
         self.stop_reason = ""
         self.failure: Failure | None = None  # why the agent cannot go on, if it cannot

@@ -97,8 +97,10 @@ def _publish_events(agent: Agent, now: float) -> None:
         batches = agent.log.repeated(agent.boot, agent.connection)
         _publish(agent, batches[: limits.repeat_batches])
         agent.repeat_at = now + limits.repeat_s
+    if agent.log.unsent and agent.unsaid_since is None:
+        agent.unsaid_since = now
     if agent.log.unsent and now >= gathered_at(agent):
-        agent.said_at = now
+        agent.said_at, agent.unsaid_since = now, None
         _publish(agent, agent.log.fresh(agent.boot, agent.connection))
     if not len(agent.log):
         agent.repeat_at = None
@@ -107,10 +109,14 @@ def _publish_events(agent: Agent, now: float) -> None:
 
 
 def gathered_at(agent: Agent) -> float:
-    """When the events that wait go out: at once after a pause, or when one of them is pressing."""
+    """When the events that wait go out: at once when one of them is pressing, or after a pause
+    with nothing to run; with a task running, its end comes along."""
     if agent.stopping or agent.log.pressing:
         return 0.0
-    return agent.said_at + agent.limits.gather_s
+    gathered = agent.said_at + agent.limits.gather_s
+    if agent.seat.task is None or agent.unsaid_since is None:
+        return gathered
+    return max(gathered, agent.unsaid_since + agent.limits.gather_busy_s)
 
 
 def gather_wake_at(agent: Agent) -> float | None:

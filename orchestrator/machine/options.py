@@ -46,7 +46,7 @@ class OrchestratorOptions:
     replan_gain: float = 0.2
     margin_s: float = 0.05
     margin_share: float = 0.2
-    coalesce_s: float = 0.05
+    coalesce_s: float = 0.1
     progress_s: float = 0.5
     clear_run_s: float = 60.0
     limits: Limits = field(default_factory=Limits)

@@ -114,7 +114,7 @@ class Bench:
         limits: AgentLimits | None = None,
         cached: dict[str, int] | None = None,
     ) -> None:
-        self.machine = AgentMachine("phone", capabilities, limits or AgentLimits(gather_s=0.0))
+        self.machine = AgentMachine("phone", capabilities, limits or AgentLimits(gather_s=0.0, gather_busy_s=0.0))
         self.now = 100.0
         self.told: list[told.Instruction] = []
         self.last: list[told.Instruction] = []

@@ -13,7 +13,15 @@ from edge_agent.machine.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, partition, readings, route
 from wire.ids import ActivationId, TaskId
 from wire.messages.commands import Acknowledge, Ping, Report
-from wire.messages.events import FrameDropped, FrameReceived, Inventory, Pong, TaskDone, TaskFailed
+from wire.messages.events import (
+    FrameDropped,
+    FrameReceived,
+    Inventory,
+    Pong,
+    TaskDone,
+    TaskFailed,
+    TaskStarted,
+)
 from wire.messages.state import DeviceState
 
 A = partition(0, 1)
@@ -105,7 +113,7 @@ def test_events_are_repeated_until_they_are_acknowledged() -> None:
 
 
 def test_a_reconnect_repeats_from_the_first_that_was_not_acknowledged() -> None:
-    bench = Bench(limits=AgentLimits(batch_events=3, gather_s=0.0))
+    bench = Bench(limits=AgentLimits(batch_events=3, gather_s=0.0, gather_busy_s=0.0))
     bench.serve(A)
     for item in range(4):
         bench.arrive(item)
@@ -190,7 +198,7 @@ def test_a_batch_that_nothing_unacknowledged_precedes_says_that_all_before_is_go
 
 
 def test_no_task_starts_while_the_log_is_full_of_what_may_not_go() -> None:
-    bench = Bench(limits=AgentLimits(log_events=2, gather_s=0.0))
+    bench = Bench(limits=AgentLimits(log_events=2, gather_s=0.0, gather_busy_s=0.0))
     bench.serve(A)
     for item in range(3):
         bench.arrive(item)
@@ -271,7 +279,7 @@ def test_a_stop_waits_ten_seconds_for_a_task_and_no_longer() -> None:
 
 
 def test_who_holds_frames_and_hears_nothing_says_again_what_it_holds() -> None:
-    bench = Bench(limits=AgentLimits(restate_s=60.0, gather_s=0.0))
+    bench = Bench(limits=AgentLimits(restate_s=60.0, gather_s=0.0, gather_busy_s=0.0))
     bench.serve(A, routes=(route(2, "next"),))
     bench.arrive(0)
     bench.executed(bench.running)
@@ -284,15 +292,38 @@ def test_who_holds_frames_and_hears_nothing_says_again_what_it_holds() -> None:
 
 
 def test_events_that_only_inform_gather_and_pressing_ones_take_them_along() -> None:
-    bench = Bench(limits=AgentLimits(gather_s=0.02))
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.02))
     bench.serve(A)
     bench.wait(1.0)
     bench.now += 1.0
     bench.arrive(0)
-    assert bench.all_last(told.PublishEvents) != []
     bench.executed(bench.running)
+    assert bench.all_last(told.PublishEvents) != []
+    bench.arrive(1)
     assert bench.all_last(told.PublishEvents) == []
     assert bench.machine.wake_at() == pytest.approx(bench.now + 0.02)
     bench.do(happened.FrameLost(ActivationId("r", 9, 0), "too_large", "why"))
     batch = bench.the_last(told.PublishEvents).batch
-    assert [type(event) for event in batch.events][-2:] == [TaskDone, FrameDropped]
+    assert [type(event) for event in batch.events][-2:] == [TaskStarted, FrameDropped]
+
+
+def test_what_a_running_task_began_with_is_told_with_its_end() -> None:
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1))
+    bench.serve(A)
+    bench.wait(1.0)
+    bench.now += 1.0
+    bench.arrive(0)
+    assert bench.all_last(told.PublishEvents) == []
+    bench.executed(bench.running)
+    batch = bench.the_last(told.PublishEvents).batch
+    assert [type(event) for event in batch.events] == [FrameReceived, TaskStarted, TaskDone]
+
+
+def test_a_long_task_is_told_of_while_it_runs() -> None:
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1))
+    bench.serve(A)
+    bench.wait(1.0)
+    bench.arrive(0)
+    bench.wait(0.1)
+    batch = bench.the_last(told.PublishEvents).batch
+    assert [type(event) for event in batch.events] == [FrameReceived, TaskStarted]
