@@ -114,7 +114,8 @@ class Bench:
         limits: AgentLimits | None = None,
         cached: dict[str, int] | None = None,
     ) -> None:
-        self.machine = AgentMachine("phone", capabilities, limits or AgentLimits(gather_s=0.0, gather_busy_s=0.0))
+        at_once = AgentLimits(gather_s=0.0, gather_busy_s=0.0)
+        self.machine = AgentMachine("phone", capabilities, limits or at_once)
         self.now = 100.0
         self.told: list[told.Instruction] = []
         self.last: list[told.Instruction] = []
