@@ -24,7 +24,7 @@ from benchmarks.work import BUILT, work_of
 from crowdpipe.serving.signals import Interrupted, ending_signals_raise
 from wire.errors import CrowdpipeError, UserError
 
-SUBJECTS = ("memory", "idle", "loading", "throughput", "latency", "hop")
+SUBJECTS = ("memory", "idle", "loading", "pipeline", "throughput", "latency", "hop")
 WRONG_REQUEST = 2
 WIDE = 150  # characters of a line in a file
 

@@ -6,7 +6,7 @@ The fleet is started when the first subject asks for it and ended with the bench
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,12 +86,14 @@ class Bench:
         self._fleet.check()
         return self._fleet
 
-    def whole(self, items: tuple[Arrays, ...] | None = None) -> WholeModel:
-        """A rival process with the whole model and these items; enter it."""
-        work = self.fleet().work if items is None else self._given
+    def whole(
+        self, items: tuple[Arrays, ...] | None = None, prefix: Sequence[str] = ()
+    ) -> WholeModel:
+        """A rival process with the whole model and these items (the fleet's); enter it."""
+        given = self.fleet().work.items if items is None else items
         path = Path(tempfile.mkdtemp(dir=self._home)) / "items.npz"
-        write_items(path, "numbered", items or work.items)
-        return WholeModel(work.model, path)
+        write_items(path, "numbered", given)
+        return WholeModel(self._given.model, path, prefix)
 
     def __exit__(
         self,

@@ -6,20 +6,22 @@ leaving the `with`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 
 from benchmarks.happenings import Happenings, Stage, whole_items
+from benchmarks.rack import Rack
 from benchmarks.work import Work
 from broker_config.credentials import Credentials
 from crowdpipe.client.session import Session
-from crowdpipe.home import read_up
+from crowdpipe.home import UpRecord, read_up
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.served import ServedSystem
@@ -38,10 +40,13 @@ ROOMY_NBYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class FleetSpec:
-    """How many agents, and what each may take for its partition."""
+    """How many agents, and what each may take for its partition; on emulated phones where there
+    is a rack. `cut_after`: cut the model there alone."""
 
     devices: int = 5
     memory_nbytes: int = ROOMY_NBYTES
+    rack: Rack | None = None
+    cut_after: tuple[str, ...] | None = None
 
 
 class Fleet:
@@ -76,17 +81,27 @@ class Fleet:
             raise OperatorError("crowdpipe up ended as soon as it had begun")
         self._url = record.url
         with open_store(self._home) as store:
-            wishes = CutWishes(max_shape=self._given.max_shape)
+            wishes = CutWishes(max_shape=self._given.max_shape, cut_after=self._spec.cut_after)
             self.manifest = add_model(store, self._given.model, self._given.name, wishes)
         self.work = self._given.ready(self.manifest)
         login = login_of(self._home, self._url, WATCHER)
         self.watcher = stack.enter_context(Watcher(login, hear=self.happenings.hear))
-        specs = [
-            AgentSpec(name, login_of(self._home, self._url, name), self._spec.memory_nbytes)
-            for name in self.names
-        ]
+        specs = list(self._agent_specs(stack, record))
         self._agents = stack.enter_context(LocalAgents(specs, self._home / "agents", "warning"))
         self.watcher.wait(self._all_there, ONLINE_LIMIT_S, "the agents and the model")
+
+    def _agent_specs(self, stack: ExitStack, record: UpRecord) -> Iterator[AgentSpec]:
+        rack, memory_nbytes = self._spec.rack, self._spec.memory_nbytes
+        logins = {name: login_of(self._home, self._url, name) for name in self.names}
+        if rack is None:
+            yield from (AgentSpec(name, url, memory_nbytes) for name, url in logins.items())
+            return
+        store_port = urlsplit(record.store).port
+        assert store_port is not None
+        stack.enter_context(rack.connect((self._url.port, store_port)))
+        for index, (name, url) in enumerate(logins.items()):
+            there = replace(url, host=rack.address(index))
+            yield AgentSpec(name, there, memory_nbytes, rack.prefix(index))
 
     def _all_there(self, seen: Observation) -> bool:
         states = [seen.devices[name].state for name in self.names if name in seen.devices]

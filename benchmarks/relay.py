@@ -1,10 +1,12 @@
 """A slow link in userspace: relays TCP connections with a rate and a delay, and counts bytes.
 
-    python -m benchmarks.relay LISTEN_HOST LISTEN_PORT HOST PORT BYTES_PER_S DELAY_S
+    python -m benchmarks.relay '{"nbytes_per_s": 6e6, "delay_s": 0.01, "routes": [[["127.0.0.1",
+        0], ["127.0.0.1", 8080]]]}'
 
-Both directions have the rate, which all connections share, and each byte comes DELAY_S later than
-it could. A rate of 0 is no limit. In a process of its own, so that nobody's interpreter lock slows
-the link. Needs no rights; what it cannot do is lose or reorder packets.
+Each route has an address to listen at and one to connect to. Both directions have the rate, which
+all connections share, and each byte comes `delay_s` later than it could. A rate of 0 is no limit.
+In a process of its own, so that nobody's interpreter lock slows the link. Needs no rights; what it
+cannot do is lose or reorder packets.
 """
 
 from __future__ import annotations
@@ -14,34 +16,44 @@ import json
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from benchmarks.talker import Talker
 
 CHUNK_NBYTES = 16 << 10
 BURST_S = 0.02
 QUEUED_CHUNKS = 256  # read ahead of the link: beyond it the sender is not read from
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Port 0 to listen at takes a free one."""
+
+    listen: Address
+    to: Address
 
 
 class Relay(Talker):
-    """Runs inside a `with`; `port` is where it listens."""
+    """Runs inside a `with`."""
 
     def __init__(
-        self,
-        to: tuple[str, int],
-        nbytes_per_s: float = 0.0,
-        delay_s: float = 0.0,
-        listen: tuple[str, int] = ("127.0.0.1", 0),
-        prefix: Sequence[str] = (),
+        self, routes: Sequence[Route], nbytes_per_s: float = 0.0, delay_s: float = 0.0
     ) -> None:
-        numbers = [*listen, *to, nbytes_per_s, delay_s]
-        super().__init__(__name__, [str(each) for each in numbers], prefix)
+        plain = {
+            "routes": [[list(route.listen), list(route.to)] for route in routes],
+            "nbytes_per_s": nbytes_per_s,
+            "delay_s": delay_s,
+        }
+        super().__init__(__name__, [json.dumps(plain)])
 
     @property
     def port(self) -> int:
-        return int(self.said["port"])
+        """Where the first route listens."""
+        return int(self.said["ports"][0])
 
     def delivered_nbytes(self) -> int:
-        """What came from the far side so far: downloads."""
+        """What came from the far sides so far: downloads."""
         return int(self.ask("count")["down"])
 
 
@@ -69,14 +81,21 @@ class Direction:
 
 
 class _Link:
-    def __init__(self, to: tuple[str, int], nbytes_per_s: float, delay_s: float) -> None:
-        self._to = to
+    def __init__(self, nbytes_per_s: float, delay_s: float) -> None:
         self._delay_s = delay_s
         self.up, self.down = Direction(nbytes_per_s), Direction(nbytes_per_s)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def open(self, listen: Address, to: Address) -> asyncio.Server:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._serve(reader, writer, to)
+
+        return await asyncio.start_server(serve, *listen)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, to: Address
+    ) -> None:
         try:
-            far_reader, far_writer = await asyncio.open_connection(*self._to)
+            far_reader, far_writer = await asyncio.open_connection(*to)
         except OSError:
             writer.close()
             return
@@ -122,14 +141,15 @@ class _Link:
         writer.close()
 
 
-async def _run(arguments: Sequence[str]) -> None:
-    host, port, to_host, to_port, nbytes_per_s, delay_s = arguments
-    link = _Link((to_host, int(to_port)), float(nbytes_per_s), float(delay_s))
-    server = await asyncio.start_server(link.serve, host, int(port))
-    print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)
+async def _run(argument: str) -> None:
+    plain = json.loads(argument)
+    link = _Link(plain["nbytes_per_s"], plain["delay_s"])
+    servers = [await link.open(tuple(a), tuple(b)) for a, b in plain["routes"]]
+    ports = [server.sockets[0].getsockname()[1] for server in servers]
+    print(json.dumps({"ports": ports}), flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         print(json.dumps({"up": link.up.nbytes, "down": link.down.nbytes}), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(_run(sys.argv[1:]))
+    asyncio.run(_run(sys.argv[1]))

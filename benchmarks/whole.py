@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ class WholeModel(Talker):
     """One rival process, ready inside a `with`. `floor_nbytes` is its memory with everything
     imported and nothing loaded."""
 
-    def __init__(self, model: Path, items: Path) -> None:
-        super().__init__(__name__, [str(model), str(items)])
+    def __init__(self, model: Path, items: Path, prefix: Sequence[str] = ()) -> None:
+        super().__init__(__name__, [str(model), str(items)], prefix)
 
     @property
     def load_s(self) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from benchmarks.bench import Bench, Outcome
 from benchmarks.desk import Desk, Ready, Span, given
-from benchmarks.relay import Relay
+from benchmarks.relay import Relay, Route
 from benchmarks.row import Rival, Row, at_least, at_most, measured
 from benchmarks.spread import spread
 from wire.errors import OperatorError, TimedOut
@@ -113,7 +113,7 @@ def _cold_rows(bench: Bench, desk: Desk, wanted: PartitionAssignment) -> Iterato
     rate = QUICK_NBYTES_PER_S if bench.options.quick else FULL_NBYTES_PER_S
     ours, plain, after_s = [], [], []
     nbytes = _nbytes(wanted)
-    with Relay(("127.0.0.1", desk.store.port), rate) as relay:
+    with Relay([Route(("127.0.0.1", 0), ("127.0.0.1", desk.store.port))], rate) as relay:
         base = f"http://127.0.0.1:{relay.port}"
         for number in range(bench.pick(2, 5)):
             name = f"cold{number}"

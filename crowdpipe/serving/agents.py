@@ -26,11 +26,13 @@ STOP_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent: its name is the user's in `broker`."""
+    """One agent: its name is the user's in `broker`. `prefix` is a command that replaces itself
+    by what follows it, such as one that enters a network namespace first."""
 
     name: str
     broker: BrokerUrl
     memory_nbytes: int
+    prefix: tuple[str, ...] = ()
 
 
 class LocalAgents:
@@ -43,7 +45,7 @@ class LocalAgents:
     def _child(self, spec: AgentSpec, log: str) -> Child:
         folder = self._folder / spec.name
         folder.mkdir(parents=True, exist_ok=True)
-        program = [sys.executable, "-m", "edge_agent", "--name", spec.name]
+        program = [*spec.prefix, sys.executable, "-m", "edge_agent", "--name", spec.name]
         program += ["--cache", str(folder / "cache"), "--memory", str(spec.memory_nbytes)]
         program += ["--threads", "1", "--log", log]
         return Child(program, folder / "agent.log", _environment(spec.broker))

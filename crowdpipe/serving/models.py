@@ -22,11 +22,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CutWishes:
-    """How a model is to be cut; None leaves it to the segmenter."""
+    """How a model is to be cut; None leaves it to the segmenter. `cut_after` names values after
+    whose node to cut, and nothing else is cut."""
 
     max_segment_nbytes: int | None = None
     segments: int | None = None
     max_shape: dict[str, int] = field(default_factory=dict)
+    cut_after: tuple[str, ...] | None = None
 
     def options(self) -> SegmentOptions:
         from orchestrator.segmentation.options import MAX_SEGMENT_NBYTES, SegmentOptions
@@ -35,6 +37,7 @@ class CutWishes:
             max_segment_nbytes=self.max_segment_nbytes or MAX_SEGMENT_NBYTES,
             segments=self.segments,
             max_shape=self.max_shape,
+            cut_after=self.cut_after,
         )
 
 
