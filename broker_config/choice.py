@@ -34,6 +34,7 @@ def choose_broker(
     if embedded_is_there():
         return EmbeddedBroker(home, credentials, host, port)
     raise BrokerUnreachable(
-        "there is no broker: install Mosquitto, or `pip install iotcore` for the embedded one, "
-        "or name a running one with --broker mqtt://host"
+        "there is no broker: install Mosquitto 2 (if it is: put its folder, often /usr/sbin, on "
+        "the PATH), or `pip install iotcore` for the embedded one, or name a running one with "
+        "--broker mqtt://host"
     )

@@ -11,12 +11,12 @@ from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, wa
 
 EXIT_CODES = """\b
 Exit codes:
-  0  done
+  0  done; for up, agent and what watches also: ended by Ctrl-C
   1  results are not the whole model's (demo, model check), or a fault of this program
   2  what was asked for cannot be done as asked (the message says what to change)
   3  something that is set up here is missing or broken (broker, store, devices)
   4  another program broke the protocol
-  130  interrupted
+  130, 143  interrupted before it was done, by Ctrl-C or a request to end
 \b
 Example:
   crowdpipe up

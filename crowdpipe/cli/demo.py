@@ -37,7 +37,7 @@ def demo(
         Path | None,
         typer.Option(
             metavar="FILE.html",
-            help="Where the picture goes.  [default: ~/.cache/crowdpipe/timeline.html]",
+            help="Where the picture goes.  [default: a new file in the home's demo/]",
         ),
     ] = None,
     model: Annotated[
@@ -60,7 +60,8 @@ def demo(
     """
     from crowdpipe.cli.console import out
     from crowdpipe.cli.quantities import parse_shape
-    from crowdpipe.demo.demonstration import Demonstration, DemoOptions
+    from crowdpipe.demo.demonstration import Demonstration, DemoOptions, new_timeline
+    from crowdpipe.home import home_folder
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from wire.errors import UserError
 
@@ -68,7 +69,7 @@ def demo(
         raise UserError(f"there is no folder {json_file.absolute().parent} to write figures into")
     cache = Path.home() / ".cache" / "crowdpipe"
     options = DemoOptions(
-        timeline=timeline or cache / "timeline.html",
+        timeline=timeline or new_timeline(home_folder()),
         cache=cache,
         devices=devices,
         items=items,
@@ -92,10 +93,10 @@ def demo(
 
 def _show(figures: DemoFigures) -> None:
     from crowdpipe.cli.console import out, say
-    from crowdpipe.demo.tables import answer_table, conclusions, device_table, run_table
+    from crowdpipe.demo.tables import answer_table, conclusions, device_tables, run_table
 
     console = out()
-    for table in (device_table(figures.devices), run_table(figures), answer_table(figures)):
+    for table in (*device_tables(figures.devices), run_table(figures), answer_table(figures)):
         if table is not None:
             console.print()
             console.print(table)

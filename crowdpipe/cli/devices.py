@@ -30,7 +30,10 @@ def devices(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """What every device said of itself last: state, battery, memory, what it serves."""
+    """What every device said of itself last: state, battery, memory, what it serves.
+
+    RSS is the whole process; the budget is what partitions may take of it. ↑: charging.
+    """
     from crowdpipe.cli.console import out, print_json, say
     from crowdpipe.client.fleet import devices as ask
 
@@ -68,9 +71,8 @@ def devices_table(found: list[Device]) -> Table:
     from crowdpipe.cli.tables import plain_table
 
     table = plain_table(
-        "device", "state", ">battery", ">temperature", ">RSS", ">budget", ">queue", ">cached",
-        "serves",
-    )  # fmt: skip
+        "device", "state", ">battery", ">°C", ">RSS", ">budget", ">queue", ">cached", "~serves"
+    )
     for device in found:
         table.add_row(*_row(device))
     return table
@@ -87,7 +89,7 @@ def _row(device: Device) -> tuple[str, ...]:
         device.name,
         state.status if state else "–",
         _battery(told),
-        f"{told.temperature_c:.0f} °C" if told and told.temperature_c is not None else "–",
+        f"{told.temperature_c:.0f}" if told and told.temperature_c is not None else "–",
         show_nbytes(told.rss_nbytes if told else None),
         show_nbytes(budget),
         str(told.queue_depth) if told else "–",
@@ -99,7 +101,7 @@ def _row(device: Device) -> tuple[str, ...]:
 def _battery(told: Telemetry | None) -> str:
     if told is None or told.battery_percent is None:
         return "–"
-    return f"{told.battery_percent:.0f} %{' charging' if told.battery_charging else ''}"
+    return f"{'↑' if told.battery_charging else ''}{told.battery_percent:.0f} %"
 
 
 def _serves(residency: Residency) -> str:

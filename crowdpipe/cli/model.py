@@ -96,7 +96,7 @@ def show_all(home: Home = None, as_json: Json = False) -> None:
     if not found:
         say("There is no model yet: crowdpipe model add FILE.onnx --name NAME")
         return
-    table = plain_table("model", ">size", ">segments", "inputs", "outputs", "digest")
+    table = plain_table("model", ">size", ">segments", "~inputs", "~outputs", ">digest")
     for manifest in found:
         table.add_row(
             manifest.name,
@@ -123,7 +123,8 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
         print_json(manifest)
         return
     console = out()
-    console.print(f"{name}  {show_nbytes(manifest.nbytes)}, digest {manifest.digest}")
+    console.print(f"{name}: {show_nbytes(manifest.nbytes)}")
+    console.print(f"digest   {manifest.digest}")
     console.print("inputs   " + ", ".join(map(_tensor, manifest.inputs)))
     console.print("outputs  " + ", ".join(map(_tensor, manifest.outputs)))
     bounds = ", ".join(f"{symbol} ≤ {bound}" for symbol, bound in manifest.symbols.items())
@@ -132,7 +133,7 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
     console.print(f"loaded   {show_nbytes(resident_need(manifest.segments))} if all on one device")
     for note in manifest.notes:
         console.print(f"note     {note}")
-    table = plain_table(">segment", ">weights", ">activations", ">crosses cut before", "operators")
+    table = plain_table(">segment", ">weights", ">activations", ">crosses cut before", "~operators")
     for segment in manifest.segments:
         table.add_row(
             str(segment.index),
@@ -167,5 +168,5 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def _tensor(spec: TensorSpec) -> str:
-    shape = ",".join(spec.dims) if spec.rank_known else "?"
+    shape = ", ".join(spec.dims) if spec.rank_known else "?"
     return f"{spec.name}: {spec.kind.name.lower()}[{shape}]"

@@ -167,7 +167,8 @@ def _segments_table(figures: CheckFigures) -> Any:
 def _items_table(figures: CheckFigures) -> Any:
     from crowdpipe.cli.tables import plain_table
 
-    table = plain_table("exact", ">fast", "made-up inputs" if figures.generated else "inputs")
+    given = "made-up inputs" if figures.generated else "inputs"
+    table = plain_table("exact", ">fast", f"~{given}")
     for item in figures.items:
         table.add_row(
             "same bits" if not item.differing else f"differs: {', '.join(item.differing)}",

@@ -34,7 +34,7 @@ def plan(
         print_json(planned)
         return
     table = plain_table(
-        ">segments", "device", ">tier", ">memory", ">of", ">to fetch", ">input", ">compute", "why"
+        ">segments", "device", ">tier", ">memory", ">of", ">to fetch", ">input", ">compute"
     )
     for row in planned.partitions:
         table.add_row(
@@ -46,9 +46,13 @@ def plan(
             show_nbytes(row.missing_nbytes),
             show_nbytes(row.boundary_nbytes),
             show_seconds(row.compute_s),
-            f"{row.reason} (segment by segment)" if row.streamed else row.reason,
         )
     console = out()
     console.print(table)
+    console.print()
+    for row in planned.partitions:
+        where = f"{show_range(row.first, row.last)} on {row.device}"
+        how = ", segment by segment" if row.streamed else ""
+        console.print(f"{where}{how}: {row.reason}")
     for device, why in sorted(planned.left_out.items()):
         console.print(f"not used: {device}, {why}")

@@ -7,6 +7,7 @@ off the broker by a watcher. All of it is ended again, whatever happens.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from broker_config.credentials import Credentials
+from broker_config.private_file import make_private_folder
 from crowdpipe.cli.progress import BytesProgress
 from crowdpipe.cli.quantities import counted, show_nbytes, show_seconds
 from crowdpipe.client.session import Session
@@ -82,6 +84,15 @@ class _Done:
     figures: PhaseFigures
 
 
+def new_timeline(home: Path) -> Path:
+    """Where a demonstration's picture goes that nobody named a place for: beside older ones."""
+    make_private_folder(home)
+    name = time.strftime("timeline-%Y%m%d-%H%M%S")
+    later = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    paths = (home / "demo" / f"{name}{suffix}.html" for suffix in later)
+    return next(path for path in paths if not path.exists())
+
+
 class Demonstration:
     """`run` does all of it once."""
 
@@ -93,6 +104,7 @@ class Demonstration:
     def run(self) -> DemoFigures:
         """The figures; whether they are good is theirs to say (`DemoFigures.failures`)."""
         begun = time.monotonic()
+        _make_folder(self._options.timeline)  # what cannot be written is told before the work
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crowdpipe-demo-")))
             work = self._work()
@@ -105,8 +117,7 @@ class Demonstration:
             phases = [_compared(name, batch, whole) for name, batch in batches]
             time.sleep(max(0.0, phases[-1].batch.end_s + LAST_READINGS_S - time.monotonic()))
             page = self._timeline(work, phases, watcher)
-        self._options.timeline.parent.mkdir(parents=True, exist_ok=True)
-        self._options.timeline.write_text(page, encoding="utf-8")
+        _write(self._options.timeline, page)
         return self._figures(work, manifest, reference, whole, phases, watcher, begun)
 
     def _say(self, text: str) -> None:
@@ -176,17 +187,17 @@ class Demonstration:
         agents = stack.enter_context(LocalAgents(specs, home / "agents"))
         with self._console.status("starting agents"):
             self._await_online(agents, watcher)
-        told = ", ".join(
-            f"{name} {show_nbytes(b)}" for name, b in zip(self._names, budgets, strict=True)
-        )
-        self._say(f"agents        {told}")
+        told = ", ".join(f"{budget / (1 << 20):.0f}" for budget in budgets)
+        self._say(f"agents        {len(budgets)}; memory for partitions in MiB: {told}")
         self._agents = agents
 
     def _budgets(self, manifest: Manifest) -> list[int]:
         """Memory for partitions, so that no device can hold the whole model."""
         count = self._options.devices
         if self._options.model is None:
-            return [LARGE_NBYTES] + [SMALL_NBYTES] * (count - 1)
+            rest = resident_need(manifest.segments) - LARGE_NBYTES
+            small = max(SMALL_NBYTES, rest * 3 // (2 * max(1, count - 1)))
+            return [LARGE_NBYTES] + [small] * (count - 1)
         largest = max(
             segment_need(segment) + segment.peak_activation_nbytes for segment in manifest.segments
         )
@@ -296,6 +307,22 @@ class Demonstration:
             timeline=str(self._options.timeline.resolve()),
             elapsed_s=time.monotonic() - begun,
         )
+
+
+def _make_folder(timeline: Path) -> None:
+    try:
+        timeline.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot put the timeline into {timeline.parent}: {error.strerror}"
+        ) from None
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write the timeline {path}: {error.strerror}") from None
 
 
 def _compared(name: str, batch: Batch, whole: Sequence[Arrays]) -> _Done:

@@ -4,68 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from crowdpipe.cli.quantities import show_nbytes, show_seconds
-from crowdpipe.cli.tables import show_range
+from crowdpipe.cli.tables import plain_table, show_range
 from crowdpipe.demo.figures import DemoFigures, DeviceFigures, PhaseFigures
 
 ANSWERS_SHOWN = 6
 TIERS_LISTED = 3
 
 
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        padding=(0, 0),
-    )
-
-
-# Units stand in the headings, so that thirteen columns fit into a terminal of 80.
-HEADINGS = (
-    "seg-\nments",
-    "tier",
-    "bud-\nget\nMiB",
-    "peak\nRSS\nMiB",
-    "over\nfloor\nMiB",
-    "recei-\nved\nMiB",
-    "sent\nMiB",
-    "fetch\nMiB",
-    "fetch\ns",
-    "load\ns",
-    "tasks",
-    "com-\npute\ns",
-)
-
-
-def device_table(devices: Sequence[DeviceFigures]) -> Table:
-    table = _table("Devices")
-    table.add_column("device", no_wrap=True, vertical="bottom")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+def device_tables(devices: Sequence[DeviceFigures]) -> tuple[Table, Table]:
+    """Two, so that no heading need be shortened in a terminal of 80 columns."""
+    memory = plain_table(
+        "device", "~segments", ">loads by tier", ">tasks", ">budget", ">peak RSS",
+        ">above runtime", title="Devices: what they served, and memory in MiB",
+    )  # fmt: skip
+    effort = plain_table(
+        "device", ">received", ">sent", ">fetched", ">fetching", ">loading", ">computing",
+        title="Devices: traffic in MiB, time in seconds",
+    )  # fmt: skip
     for device in devices:
-        table.add_row(*_device_row(device))
-    return table
+        memory.add_row(*_memory_row(device))
+        effort.add_row(*_effort_row(device))
+    return memory, effort
 
 
-def _device_row(device: DeviceFigures) -> tuple[str, ...]:
+def _memory_row(device: DeviceFigures) -> tuple[str, ...]:
     return (
         device.name,
         ", ".join(show_range(*partition) for partition in device.partitions) or "–",
         _tiers([load.tier for load in device.loads]),
+        str(device.tasks),
         _mebibytes(device.memory_budget_nbytes),
         _mebibytes(device.rss_peak_nbytes or None),
         _mebibytes(device.rss_rise_nbytes),
+    )
+
+
+def _effort_row(device: DeviceFigures) -> tuple[str, ...]:
+    return (
+        device.name,
         _mebibytes(device.received_nbytes),
         _mebibytes(device.sent_nbytes),
         _mebibytes(device.fetched_nbytes),
         f"{device.fetch_s:.2f}",
         f"{device.load_s:.2f}",
-        str(device.tasks),
         f"{device.compute_s:.2f}",
     )
 
@@ -82,10 +66,10 @@ def _mebibytes(nbytes: int | None) -> str:
 
 
 def run_table(figures: DemoFigures) -> Table:
-    table = _table(f"{figures.items} items, each through all of {figures.model.name}")
-    table.add_column("how", no_wrap=True)
-    for heading in ("batch", "first\nresult", "items/s", "results", "worst\ndifference"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = plain_table(
+        "how", ">batch", ">first result", ">items/s", ">results", ">difference",
+        title=f"{figures.items} items, each through all of {figures.model.name}",
+    )  # fmt: skip
     labels = ("streaming, cold", "streaming", "barrier")
     for label, phase in zip(labels, figures.phases, strict=True):
         table.add_row(*_phase_row(label, phase, figures.items))
@@ -117,10 +101,9 @@ def answer_table(figures: DemoFigures) -> Table | None:
     """A few of the answers, spread over all items; None if the items were no sentences."""
     if not figures.answers:
         return None
-    table = _table("What the model finds most alike")
-    table.add_column("sentence")
-    table.add_column("nearest of the others")
-    table.add_column("likeness", justify="right")
+    table = plain_table(
+        "~sentence", "~nearest of the others", ">likeness", title="What the model finds most alike"
+    )
     step = max(1, len(figures.answers) // ANSWERS_SHOWN)
     for answer in figures.answers[::step][:ANSWERS_SHOWN]:
         table.add_row(answer.sentence, answer.nearest, f"{answer.likeness:.2f}")

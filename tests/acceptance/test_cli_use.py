@@ -92,7 +92,7 @@ def test_an_added_model_is_listed_and_shown(desk: Desk) -> None:
     assert desk.added.json["segments"] == 4
     assert [model["name"] for model in desk.do("model", "list", "--json").json] == ["tiny"]
     assert len(desk.do("model", "show", "tiny", "--json").json["segments"]) == 4
-    assert "x: float[batch,24]" in desk.do("model", "list").out
+    assert "x: float[batch, 24]" in desk.do("model", "list").out
 
 
 def test_a_plan_says_who_and_why(desk: Desk) -> None:

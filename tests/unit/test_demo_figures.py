@@ -13,7 +13,7 @@ from crowdpipe.demo.figures import (
     device_figures,
 )
 from crowdpipe.demo.reference import Reference
-from crowdpipe.demo.tables import answer_table, conclusions, device_table, run_table
+from crowdpipe.demo.tables import answer_table, conclusions, device_tables, run_table
 from crowdpipe.watching.observation import Load, Observation
 
 
@@ -93,20 +93,32 @@ def test_the_json_has_the_promised_keys() -> None:
 def test_a_device_that_was_never_heard_of_still_has_a_row() -> None:
     (figures,) = device_figures(["phone-9"])(Observation())
     assert figures.tasks == 0
-    assert "phone-9" in shown(device_table([figures]))
+    assert "phone-9" in shown(*device_tables([figures]))
 
 
 def test_the_tables_show_what_a_person_asks_for() -> None:
-    text = shown(device_table(FIGURES.devices), run_table(FIGURES))
+    text = shown(*device_tables(FIGURES.devices), run_table(FIGURES))
     for wanted in ("phone-1", "0–3", "40.0", "streaming", "60/60", "3.0e-07", "whole model"):
         assert wanted in text
 
 
 def test_the_tables_fit_into_a_terminal_of_80_columns() -> None:
+    many = replace(
+        FIGURES.devices[0],
+        name="living-room-tablet-2",
+        partitions=((0, 3), (5, 5), (8, 9), (12, 12)),
+        loads=FIGURES.devices[0].loads * 40,
+        tasks=18_000,
+        rss_peak_nbytes=1234 << 20,
+        received_nbytes=9876 << 20,
+    )
     console = Console(file=io.StringIO(), width=80)
-    console.print(device_table(FIGURES.devices), run_table(FIGURES))
+    console.print(*device_tables((*FIGURES.devices, many)), run_table(FIGURES))
     assert isinstance(console.file, io.StringIO)
-    assert "…" not in console.file.getvalue()
+    text = console.file.getvalue()
+    assert "…" not in text
+    for heading in ("loads by tier", "above runtime", "computing", "first result", "difference"):
+        assert heading in text
 
 
 def test_answers_can_be_judged_by_a_person() -> None:

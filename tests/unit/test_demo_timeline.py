@@ -1,11 +1,14 @@
 import re
+import stat
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crowdpipe.demo.colour import item_colour, oklch
+from crowdpipe.demo.demonstration import new_timeline
 from crowdpipe.demo.timeline import Phase, nice_step, panel, timeline_page
 from crowdpipe.watching.observation import Span
 
@@ -86,3 +89,17 @@ def test_the_items_colours_differ_from_end_to_end() -> None:
     assert len(set(colours)) > 50
     assert oklch(1.0, 0.0, 0.0) == "#ffffff"
     assert oklch(0.0, 0.0, 0.0) == "#000000"
+
+
+def test_each_picture_goes_to_a_new_file_of_the_home(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    paths = []
+    for _ in range(4):
+        path = new_timeline(home)
+        assert path.parent == home / "demo"
+        assert not path.exists()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("a picture")
+        paths.append(path)
+    assert len(set(paths)) == 4
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700

@@ -1,0 +1,65 @@
+"""Tables in a terminal of 80 columns: no heading and no number is broken, whatever it costs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console, RenderableType
+
+from crowdpipe.cli.devices import devices_table
+from crowdpipe.cli.tables import plain_table
+from crowdpipe.client.fleet import Device
+from wire.ids import PartitionId
+from wire.messages.residency import Failure, PartitionResidency, Residency
+from wire.messages.state import Capabilities, DeviceState
+from wire.messages.telemetry import Telemetry
+
+MIB = 1 << 20
+ABLE = Capabilities(512 * MIB, 4096 * MIB, 256 * MIB, 8, "aarch64", "1.29.0", 26)
+TOLD = Telemetry(
+    "c", 60.0, 183 * MIB, 200 * MIB, 80 * MIB, 12, 0,
+    battery_percent=87, battery_charging=True, temperature_c=31.4,
+)  # fmt: skip
+FAILED = Failure("over_budget", "it needs 24.3 MiB and the budget is 16.0 MiB")
+
+
+def device(name: str) -> Device:
+    part = PartitionResidency(PartitionId("d" * 32, False, 0, 3), "minilm", "resident", 1, 1)
+    failed = PartitionResidency(
+        PartitionId("d" * 32, False, 9, 12), "minilm", "failed", 1, 1, failure=FAILED
+    )
+    return Device(
+        name,
+        DeviceState("online", "c", "b", "0.1.0", 1, ABLE),
+        TOLD,
+        Residency("c", 1, 1, (part, failed), 40, 123 * MIB),
+    )
+
+
+def shown(thing: RenderableType, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(thing)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "name", ["phone-1", "living-room-tablet-2", "a-name-of-thirty-two-characters-"]
+)
+def test_devices_are_readable(width: int, name: str) -> None:
+    text = shown(devices_table([device(name), Device("phone-9")]), width)
+    assert max(map(len, text.splitlines())) <= width
+    for whole in ("battery", "↑87 %", "31", "183 MiB", "512 MiB", "12", "123 MiB", "resident"):
+        assert whole in text
+    assert "…" not in text
+
+
+def test_numbers_stay_whole_while_words_give_way() -> None:
+    table = plain_table("name", ">amount", "~words")
+    table.add_row("phone-1", "123.4 MiB", "one two three four five six seven eight nine ten")
+    text = shown(table, 40)
+    assert "123.4 MiB" in text
+    assert "phone-1" in text
+    assert len(text.splitlines()) > 3
