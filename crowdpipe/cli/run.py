@@ -62,7 +62,9 @@ def run(
     try:
         with (
             ending_signals_raise(),  # so that the session says that the run is cancelled
-            Session(model, broker_of(broker, home), exact=exact, timeout_s=timeout) as session,
+            Session(
+                model, broker_of(broker, home), exact=exact, timeout_s=timeout, on_wait=_tell_wait
+            ) as session,
         ):
             names = [spec.name for spec in session.get_inputs()]
             layout, items = split_items(inputs, arrays, names, batch)
@@ -78,6 +80,13 @@ def run(
         print_json({"items": len(items), "elapsed_s": elapsed_s, "output": str(output)})
     else:
         say(f"{counted(len(items), 'item')} in {show_seconds(elapsed_s)}; results in {output}")
+
+
+def _tell_wait(reason: str) -> None:
+    from crowdpipe.cli.console import say
+
+    if reason:
+        say(f"Waiting: {reason}")
 
 
 def _results(session: Session, items: list[Arrays], barrier: bool) -> list[Arrays]:

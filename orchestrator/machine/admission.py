@@ -63,23 +63,24 @@ def _check_run(state: State, run: Run) -> None:
     for item in [run.items[index] for index in run.waiting]:
         until = max(moved_at, item.life.since, state.heard_at) + state.options.item_limit_s
         if state.now >= until:
-            fail(state, item, "timed_out", _waited_for(state, plan, run, item))
+            what = f"item {item.index} waited {state.options.item_limit_s:.0f} s to be let in"
+            fail(state, item, "timed_out", f"{what}: {why_not(state, plan, run)}")
         else:
             run.waits_until = min(run.waits_until, until)
 
 
-def _waited_for(state: State, plan: Plan | None, run: Run, item: Item) -> str:
-    what = f"item {item.index} waited {state.options.item_limit_s:.0f} s to be let in"
+def why_not(state: State, plan: Plan | None, run: Run) -> str:
+    """Why nothing of it is let in, as far as can be told."""
     if plan is None or not plan.placements:
-        return f"{what}: model '{run.model_name}' has no plan"
+        return f"model '{run.model_name}' has no plan"
     if not compatible(plan, run):
-        return f"{what}: other runs use '{run.model_name}' in {len(plan.placements)} partitions"
+        return f"other runs use '{run.model_name}' in {len(plan.placements)} partitions"
     away = [
         name
         for name in dict.fromkeys(placement.likely for placement in plan.placements)
         if name is not None and not _is_usable(state, name)
     ]
-    return f"{what}: {', '.join(away)} did not answer" if away else f"{what}: no device had room"
+    return f"{', '.join(away)} did not answer" if away else "no device had room"
 
 
 def _is_usable(state: State, name: str) -> bool:
@@ -189,6 +190,7 @@ def _enter(state: State, plan: Plan, run: Run) -> bool:
     item.life.move("admitted", state.now)
     item.progress_at = state.now
     run.admitted += 1
+    run.moved_at = state.now
     run.progress_dirty = True
     run.life.settle("running", state.now)
     if run.options.barrier:

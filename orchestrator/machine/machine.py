@@ -20,6 +20,7 @@ from orchestrator.machine import (
     journal,
     liveness,
     models,
+    obstacles,
     planning,
     progress,
     recovery,
@@ -67,6 +68,7 @@ STEPS: tuple[Callable[[State], float], ...] = (
     recovery.check,
     barrier.step,
     credits.say_due,
+    obstacles.step,
     progress.step,
 )
 """What follows from any event, in this order; each says when it wants to look again."""

@@ -57,7 +57,8 @@ def outcome_stored(state: State, run: Run, outcome: Outcome) -> None:
     run.ended.add(item.index)
     run.done += outcome.kind is None
     run.failed += outcome.kind is not None
-    run.active_at, run.progress_dirty = state.now, True
+    run.active_at = run.moved_at = state.now
+    run.progress_dirty = True
     publish(state, run, outcome)
     if item.has_input:
         run.spooled_nbytes -= item.nbytes

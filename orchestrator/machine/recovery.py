@@ -180,12 +180,12 @@ def _stage_s(state: State, placement: Placement) -> float:
 
 
 def _check_item(state: State, plan: Plan, item: Item) -> None:
-    last_sign, limit_s = _last_sign(state, plan, item), stall_s(state, plan)
-    if state.now < last_sign + limit_s:
-        item.check_at = last_sign + limit_s
+    heard_at, limit_s = last_sign(state, plan, item), stall_s(state, plan)
+    if state.now < heard_at + limit_s:
+        item.check_at = heard_at + limit_s
         return
     item.check_at = state.now + limit_s
-    silent_s = state.now - last_sign
+    silent_s = state.now - heard_at
     if silent_s >= state.options.item_limit_s:
         fail(state, item, "timed_out", f"{waits_for(plan, item)} for {silent_s:.0f} s")
         return
@@ -203,15 +203,15 @@ def _check_item(state: State, plan: Plan, item: Item) -> None:
             state.ask_report(device)
 
 
-def _last_sign(state: State, plan: Plan, item: Item) -> float:
+def last_sign(state: State, plan: Plan, item: Item) -> float:
     """When the item, or the device that it queues at, last did anything. A device that fetches
     or loads says how far it is; what it said last may be old, so it excuses nothing itself."""
-    placement = _waits_at(plan, item)
+    placement = waits_at(plan, item)
     device = state.devices.get(plan.target(item, placement.partition.first)) if placement else None
     return max(item.progress_at, device.progress_at if device is not None else float("-inf"))
 
 
-def _waits_at(plan: Plan, item: Item) -> Placement | None:
+def waits_at(plan: Plan, item: Item) -> Placement | None:
     """The stage whose task is the item's next; None once its result is made."""
     if plan.end in item.outputs:
         return None
@@ -224,14 +224,14 @@ def _waits_at(plan: Plan, item: Item) -> Placement | None:
 
 def involved(plan: Plan, item: Item) -> list[str]:
     """Devices that may know something of the item."""
-    placement = _waits_at(plan, item)
+    placement = waits_at(plan, item)
     target = plan.target(item, placement.partition.first) if placement is not None else None
     names = [*item.holders(), *item.sent.values(), *([target] if target else [])]
     return [name for name in dict.fromkeys(names) if name != ORCHESTRATOR]
 
 
 def waits_for(plan: Plan, item: Item) -> str:
-    placement = _waits_at(plan, item)
+    placement = waits_at(plan, item)
     if placement is None:
         return f"item {item.index} waited for its result to arrive"
     part = placement.partition

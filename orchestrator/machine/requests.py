@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import clients, credits, endings, outcomes, previews
+from orchestrator.machine import clients, credits, endings, obstacles, outcomes, previews
 from orchestrator.machine.assigning import offers
 from orchestrator.machine.events import FrameHead, InputArrived
 from orchestrator.machine.instructions import (
@@ -171,6 +171,8 @@ def _resume(state: State, party: str, asked: Resume) -> None:
     if run.state == "storing":
         return
     credits.say(state, run)
+    if run.obstacle is not None:
+        obstacles.tell(state, run)
     for outcome in run.outcomes.values():
         outcomes.publish(state, run, outcome)
 

@@ -24,6 +24,7 @@ STATUS: dict[str, RunStatus] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
+Obstacle = tuple[str, str]  # a typed error's kind, and a sentence
 SILENT = "nothing is heard of its client: it waits"
 
 
@@ -34,8 +35,9 @@ class Run:
     `waits_until`: no waiting item is out of time before. `granted`: the credit the client was
     last told. `end_cut`: where the model's results are. `spooled_nbytes`: bytes of its inputs on
     disk. `active_at`: last word from the client, or last outcome; `heard_at`: last word alone,
-    `silent`: its client is not there, and it waits. `fault`: kind and reason why the run as a
-    whole ended early."""
+    `silent`: its client is not there, and it waits. `moved_at`: when an item of it was last let
+    in, or ended. `obstacle`: what is in its way, as its client was told. `fault`: kind and reason
+    why the run as a whole ended early."""
 
     run: str
     party: str
@@ -49,6 +51,9 @@ class Run:
     active_at: float
     heard_at: float
     silent: bool = False
+    moved_at: float = float("-inf")
+    obstacle: Obstacle | None = None
+    look_at: float = float("-inf")
     items: dict[int, Item] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -75,7 +80,8 @@ class Run:
     def reason(self) -> str | None:
         if self.silent and self.open:
             return SILENT
-        return self.fault[1] if self.fault is not None else None
+        why = self.fault or (self.obstacle if self.open else None)
+        return why[1] if why is not None else None
 
     @property
     def plan_key(self) -> PlanKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from crowdpipe.errors import (
     NoDevice,
     NoOrchestrator,
     Refused,
+    StoreUnreachable,
     UnknownModel,
     UserError,
 )
@@ -155,3 +157,32 @@ def test_a_fleet_without_devices_is_told(system: System) -> None:
         pytest.raises(NoDevice),
     ):
         session.run(None, feeds_of(1)[0])
+
+
+def test_a_limit_that_passes_without_a_device_names_what_was_waited_for(desk: Served) -> None:
+    told: list[str] = []
+    with (
+        crowdpipe.Session(MODEL, desk.broker, timeout_s=6, on_wait=told.append) as session,
+        pytest.raises(NoDevice, match=r"waited 6 s for run .*no device is online"),
+    ):
+        session.run(None, feeds_of(1)[0])
+    assert len(told) == 1
+    assert "no device is online" in told[0]
+
+
+def test_a_store_that_takes_connections_and_never_answers_is_told_as_what_is_waited_for(
+    system: System,
+) -> None:
+    system.add(mlp(3), MODEL, max_shape={"batch": 4})
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        base = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        system.start(store_base=base)
+        system.agent()
+        broker = str(system.broker.client)
+        with (
+            crowdpipe.Session(MODEL, broker, timeout_s=25, on_wait=told.append) as session,
+            pytest.raises(StoreUnreachable, match=rf"look whether the store runs.*{base}"),
+        ):
+            session.run(None, feeds_of(1)[0])
+    assert any("model store" in each for each in told)
