@@ -24,7 +24,17 @@ from benchmarks.work import BUILT, work_of
 from crowdpipe.serving.signals import Interrupted, ending_signals_raise
 from wire.errors import CrowdpipeError, UserError
 
-SUBJECTS = ("memory", "idle", "loading", "pipeline", "throughput", "latency", "hop")
+SUBJECTS = (
+    "memory",
+    "loading",
+    "pipeline",
+    "throughput",
+    "latency",
+    "hop",
+    "idle",
+    "planner",
+    "energy",
+)
 WRONG_REQUEST = 2
 WIDE = 150  # characters of a line in a file
 

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from benchmarks.fleet import Fleet, FleetSpec
 from benchmarks.row import Row
+from benchmarks.sampler import Sampler, Traces
 from benchmarks.whole import WholeModel
 from benchmarks.work import Work
 from crowdpipe.items_file import Arrays, write_items
@@ -52,6 +53,7 @@ class Bench:
         self._given = work
         self._stack = ExitStack()
         self._fleet: Fleet | None = None
+        self.cold_traces: Traces = {}  # memory of the fleet's agents as they begin to serve
         self._home: Path
 
     def __enter__(self) -> Bench:
@@ -80,9 +82,10 @@ class Bench:
             self.say("starting five agents")
             made = Fleet(self._given, self._home / "fleet", FleetSpec())
             self._fleet = self._stack.enter_context(made)
-            with self._fleet.session() as session:
+            with Sampler(self._fleet.pids) as sampler, self._fleet.session() as session:
                 for _ in range(2):
                     list(session.run_many(self._fleet.work.items[:10]))
+            self.cold_traces = sampler.traces
         self._fleet.check()
         return self._fleet
 

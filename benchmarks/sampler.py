@@ -11,6 +11,7 @@ from types import TracebackType
 from benchmarks.process import rss_nbytes
 
 EVERY_S = 0.02
+Traces = dict[str, list[tuple[float, float]]]
 
 
 class Sampler:
@@ -20,7 +21,7 @@ class Sampler:
         self._pids = dict(pids)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="sampler", daemon=True)
-        self.traces: dict[str, list[tuple[float, float]]] = {name: [] for name in pids}
+        self.traces: Traces = {name: [] for name in pids}
 
     def _sample(self) -> None:
         begun = time.monotonic()

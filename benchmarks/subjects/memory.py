@@ -81,6 +81,7 @@ def run(bench: Bench) -> Outcome:
             if cell.name == "whole":
                 outcome.pictures.append(_over_time(bench, small, roomy, floor, rise))
         outcome.rows += _swap_rows(bench, desk, cells, outcome)
+    outcome.pictures.append(_per_device(bench, floor))
     return outcome
 
 
@@ -254,6 +255,24 @@ def _over_time(
         y_from=0.0,
     )
     return Picture("memory-whole.svg", chart.svg())
+
+
+def _per_device(bench: Bench, floor_nbytes: int) -> Picture:
+    """The five agents of the fleet from the first item on: nothing was there before."""
+    fleet = bench.fleet()
+    lines = tuple(
+        Line(name, tuple((at_s, nbytes / MB) for at_s, nbytes in trace))
+        for name, trace in bench.cold_traces.items()
+    )
+    chart = Chart(
+        f"{fleet.work.name}: five agents begin to serve, from an empty cache",
+        "seconds since the first item was submitted",
+        "resident memory, MB",
+        lines,
+        (Mark("floor", floor_nbytes / MB),),
+        y_from=0.0,
+    )
+    return Picture("memory-devices.svg", chart.svg())
 
 
 # --- swapping ---------------------------------------------------------------------------------

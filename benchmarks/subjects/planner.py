@@ -1,0 +1,148 @@
+"""How good the planner's ranges are: against every possible plan, and with a very slow phone.
+
+Pure arithmetic on the manifest of the model at hand: random small fleets, whose devices differ in
+speed and link. A plan is as good as its slowest stage, with each range on the device that suits
+the plan best; brute force tries all ranges on all devices, and all ways to leave devices out.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, combinations, permutations
+
+from benchmarks.bench import Bench, Outcome
+from benchmarks.row import Row, at_most, measured
+from orchestrator.machine.partitioning import Offer, partition
+from wire.manifest import Manifest
+
+OVER_BRUTE_FORCE = 1.02
+WITH_A_SLOW_PHONE = 1.0
+DEVICES = 4
+SLOW = 20.0  # times
+SEED = 4
+ROOMY_NBYTES = 1 << 34
+MANY = 16
+COST_PER_S = 2e10
+LINK_NBYTES_PER_S = 6e6
+MS = 1e3
+Ranges = Sequence[tuple[int, int]]
+
+
+def run(bench: Bench) -> Outcome:
+    manifest = bench.fleet().manifest
+    rows = [
+        _brute_force_row(manifest, bench.pick(20, 150)),
+        _slow_phone_row(manifest),
+        _time_row(manifest, bench.pick(2, 5)),
+    ]
+    return Outcome(rows=rows)
+
+
+class Stages:
+    """Seconds of each range on each device of one fleet; both ends of a range are included."""
+
+    def __init__(self, manifest: Manifest, fleet: Sequence[Offer]) -> None:
+        self.end = len(manifest.segments)
+        self._manifest = manifest
+        self._fleet = fleet
+        self._costs = [0.0, *accumulate(segment.cost for segment in manifest.segments)]
+
+    def stage_s(self, first: int, last: int, device: int) -> float:
+        """Compute, and the input's way over the device's link."""
+        offer = self._fleet[device]
+        compute_s = (self._costs[last + 1] - self._costs[first]) / offer.cost_per_s
+        return compute_s + self._manifest.cuts[first].bound_nbytes / offer.link_nbytes_per_s
+
+    def slowest_s(self, ranges: Ranges, devices: Sequence[int]) -> float:
+        pairs = zip(ranges, devices, strict=True)
+        return max(self.stage_s(first, last, device) for (first, last), device in pairs)
+
+    def placed_s(self, ranges: Ranges) -> float:
+        """The slowest stage with the ranges on the devices that suit them best."""
+        orders = permutations(range(len(self._fleet)), len(ranges))
+        return min((self.slowest_s(ranges, order) for order in orders), default=math.inf)
+
+    def best_s(self) -> float:
+        """The least slowest stage of all plans."""
+        return min(self.placed_s(ranges) for ranges in self._all_ranges())
+
+    def _all_ranges(self) -> Iterator[Ranges]:
+        for count in range(1, min(len(self._fleet), self.end) + 1):
+            for cuts in combinations(range(1, self.end), count - 1):
+                starts, ends = (0, *cuts), (*cuts, self.end)
+                yield [(a, b - 1) for a, b in zip(starts, ends, strict=True)]
+
+
+def _planned_s(manifest: Manifest, fleet: Sequence[Offer]) -> float:
+    ranges = [(each.first, each.last) for each in partition(manifest, fleet)]
+    return Stages(manifest, fleet).placed_s(ranges)
+
+
+def _offer(name: str, cost_per_s: float, link: float) -> Offer:
+    return Offer(ROOMY_NBYTES, ROOMY_NBYTES, ROOMY_NBYTES, 99, cost_per_s, link, name)
+
+
+def _brute_force_row(manifest: Manifest, cases: int) -> Row:
+    chance = random.Random(SEED)
+    found = []
+    for _ in range(cases):
+        fleet = [
+            _offer(
+                f"d{number}",
+                COST_PER_S * 10 ** chance.uniform(-0.7, 0.7),
+                LINK_NBYTES_PER_S * 10 ** chance.uniform(-0.5, 1.0),
+            )
+            for number in range(chance.randint(1, DEVICES))
+        ]
+        found.append(_planned_s(manifest, fleet) / Stages(manifest, fleet).best_s())
+    row = measured("", "", found, "x")
+    worst = max(found)
+    return replace(
+        row,
+        name="planner.over_brute_force",
+        says=f"slowest stage of the plan against the best of all plans, worst of {cases} fleets of "
+        f"up to {DEVICES} devices",
+        value=worst,
+        target=at_most(OVER_BRUTE_FORCE),
+    )
+
+
+def _slow_phone_row(manifest: Manifest) -> Row:
+    """Fleets of equal phones and one that is 20 times slower in all it does."""
+    found = []
+    for count in range(1, DEVICES + 1):
+        fleet = [_offer(f"d{number}", COST_PER_S, LINK_NBYTES_PER_S) for number in range(count)]
+        slow = _offer("slow", COST_PER_S / SLOW, LINK_NBYTES_PER_S / SLOW)
+        found.append(_planned_s(manifest, [*fleet, slow]) / _planned_s(manifest, fleet))
+    row = measured("", "", found, "x")
+    return replace(
+        row,
+        name="planner.with_a_slow_phone",
+        says=f"slowest stage with a phone that is {SLOW:g} times slower, against the plan without "
+        f"it, worst of 1 to {DEVICES} other phones",
+        value=max(found),
+        target=at_most(WITH_A_SLOW_PHONE),
+    )
+
+
+def _time_row(manifest: Manifest, rounds: int) -> Row:
+    chance = random.Random(SEED)
+    seconds = []
+    for _ in range(rounds):
+        fleet = [
+            _offer(f"d{n}", COST_PER_S * chance.uniform(0.3, 3), LINK_NBYTES_PER_S)
+            for n in range(MANY)
+        ]
+        begun = time.perf_counter()
+        partition(manifest, fleet)
+        seconds.append(time.perf_counter() - begun)
+    return measured(
+        "planner.time",
+        f"choosing the ranges for {MANY} devices that all differ",
+        [MS * each for each in seconds],
+        "ms",
+    )
