@@ -2,14 +2,17 @@
 
 Says where a person's programs find the broker when they name none: the environment variable
 `CROWDPIPE_BROKER`, else the file. The file holds secrets, so its owner alone may read it (0600).
-Does not look whether what it names still runs: whoever connects finds out.
+It counts as long as its writer holds the home's lock, which ends with it however it ends; whether
+the broker that it names answers is for whoever connects to find out.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, ClassVar
 
 from broker_config.private_file import make_private_folder, write_private
 from wire.broker_url import BrokerUrl, parse_url
@@ -19,7 +22,16 @@ from wire.record import decode, encode
 HOME_VARIABLE = "CROWDPIPE_HOME"
 BROKER_VARIABLE = "CROWDPIPE_BROKER"
 FILE_NAME = "up.json"
+LOCK_NAME = "up.lock"
+LOCK_TRIES = 4
+LOCK_PAUSE_S = 0.05
 FORMAT = 1
+
+
+class HomeTaken(OperatorError):
+    """Something else serves from this home folder."""
+
+    kind: ClassVar[str] = "home_taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +62,46 @@ def home_folder() -> Path:
     return Path(named).expanduser() if named else Path.home() / ".crowdpipe"
 
 
+def hold_home(home: Path) -> IO[bytes]:
+    """Serve from `home`, alone, for as long as the file returned is open. Raises `HomeTaken`.
+
+    What another has left that ended without a farewell is cleared away.
+    """
+    make_private_folder(home)
+    lock = (home / LOCK_NAME).open("ab")
+    for _ in range(LOCK_TRIES):  # somebody may be looking whether it is held
+        if _lock(lock, exclusive=True):
+            (home / FILE_NAME).unlink(missing_ok=True)
+            return lock
+        time.sleep(LOCK_PAUSE_S)
+    lock.close()
+    raise HomeTaken(
+        f"crowdpipe up runs already with the home {home}; stop it, or give another --home"
+    )
+
+
+def _is_held(home: Path) -> bool:
+    try:
+        lock = (home / LOCK_NAME).open("rb")
+    except FileNotFoundError:
+        return False
+    with lock:
+        return not _lock(lock, exclusive=False)
+
+
+def _lock(file: IO[bytes], *, exclusive: bool) -> bool:
+    """Whether the lock was free; it is given back when the file is closed."""
+    import fcntl  # not on Windows, where clients work as well, with a broker that they name
+
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def write_up(home: Path, broker: BrokerUrl, store: str) -> UpRecord:
-    """Say what this process serves. Replaces the file whole or not at all."""
+    """Say what this process serves, which holds the home. Replaces the file whole or not at all."""
     record = UpRecord(FORMAT, str(broker), store, os.getpid())
     make_private_folder(home)
     write_private(home / FILE_NAME, encode(record, indent=2) + b"\n")
@@ -59,7 +109,13 @@ def write_up(home: Path, broker: BrokerUrl, store: str) -> UpRecord:
 
 
 def read_up(home: Path) -> UpRecord | None:
-    """What is served from `home`; None if nothing is. `OperatorError` if the file is damaged."""
+    """What is served from `home`; None if nothing is, also where `crowdpipe up` was killed and left
+    its record. `OperatorError` if the file is damaged."""
+    record = _read(home)
+    return record if record is not None and _is_held(home) else None
+
+
+def _read(home: Path) -> UpRecord | None:
     path = home / FILE_NAME
     try:
         record: UpRecord = decode(UpRecord, path.read_bytes())
@@ -75,7 +131,7 @@ def read_up(home: Path) -> UpRecord | None:
 
 def remove_up(home: Path) -> None:
     """Nothing is served any more. Leaves a file that another process wrote."""
-    record = read_up(home)
+    record = _read(home)
     if record is not None and record.pid == os.getpid():
         (home / FILE_NAME).unlink(missing_ok=True)
 

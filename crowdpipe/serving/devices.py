@@ -19,7 +19,8 @@ POLL_S = 0.1
 def add_device(home: Path, name: str) -> BrokerUrl | None:
     """How the device connects; None if nothing is served from `home` yet. Adding twice is once.
 
-    Raises `InvalidName`, or `TimedOut` if the broker does not let it in.
+    Raises `InvalidName`, or `TimedOut` if the broker does not let it in: it is added all the same,
+    and the error says so.
     """
     user = Credentials(home).add(check_name(name, "device name"), "device")
     record = read_up(home)
@@ -29,11 +30,11 @@ def add_device(home: Path, name: str) -> BrokerUrl | None:
     # Somebody else's broker whose address has a login: everybody has that one.
     own = served.user is None or Credentials(home).get(served.user) is not None
     url = served.login(user.name, user.secret) if own else served
-    await_welcome(url)
+    await_welcome(url, name)
     return url
 
 
-def await_welcome(url: BrokerUrl) -> None:
+def await_welcome(url: BrokerUrl, name: str) -> None:
     """Until the broker knows the new user: `crowdpipe up` tells it within a second."""
     deadline = time.monotonic() + WELCOME_LIMIT_S
     while True:
@@ -46,8 +47,8 @@ def await_welcome(url: BrokerUrl) -> None:
             refusal = str(error)
         if time.monotonic() > deadline:
             raise TimedOut(
-                f"waited {WELCOME_LIMIT_S:g} s for the broker at {url.shown}: {refusal}; "
-                "is `crowdpipe up` still running?"
+                f"{name} is added, but waited {WELCOME_LIMIT_S:g} s for the broker to let it in: "
+                f"{refusal}; start `crowdpipe up` again, then type this again to see the line"
             )
         time.sleep(POLL_S)
 

@@ -7,20 +7,18 @@ them, so that `crowdpipe device add` works while this runs.
 
 from __future__ import annotations
 
-import fcntl
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, ClassVar
 from urllib.parse import quote
 
 from broker_config.broker import Broker
 from broker_config.choice import choose_broker
 from broker_config.credentials import Credentials
-from crowdpipe.home import remove_up, write_up
+from crowdpipe.home import hold_home, remove_up, write_up
 from crowdpipe.serving.addresses import WILDCARDS, own_address, reached_from_outside
 from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
@@ -35,12 +33,6 @@ CLIENT = "local"  # the user as whom commands on this machine connect
 LOOPBACK = "127.0.0.1"
 READY_LIMIT_S = 20.0
 LOOK_EVERY_S = 0.3
-
-
-class HomeTaken(OperatorError):
-    """Something else serves from this home folder."""
-
-    kind: ClassVar[str] = "home_taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ class System:
     def _start(self, stack: ExitStack) -> None:
         settings = self.settings
         self.credentials = Credentials(settings.home)
-        stack.enter_context(_locked(settings.home))
+        stack.enter_context(hold_home(settings.home))
         for name, role in _residents():
             self.credentials.add(name, role)
         self._known = self.credentials.users()
@@ -194,16 +186,3 @@ def _told_which(start: Callable[[], None], option: str) -> None:
         start()
     except PortTaken as error:
         raise PortTaken(f"{error} with {option}") from None
-
-
-def _locked(home: Path) -> IO[bytes]:
-    """The home's lock, held while the file is open."""
-    lock = (home / "up.lock").open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise HomeTaken(
-            f"crowdpipe up runs already with the home {home}; stop it, or give another --home"
-        ) from None
-    return lock

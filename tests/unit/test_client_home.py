@@ -1,7 +1,9 @@
 import os
+import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,14 @@ def _no_broker_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(home.HOME_VARIABLE, str(tmp_path / "home"))
 
 
+@pytest.fixture
+def held() -> Iterator[None]:
+    """Something serves from the home."""
+    with home.hold_home(home.home_folder()):
+        yield
+
+
+@pytest.mark.usefixtures("held")
 def test_what_is_served_is_found_again() -> None:
     written = home.write_up(home.home_folder(), URL, "http://127.0.0.1:8080")
     assert home.read_up(home.home_folder()) == written
@@ -72,12 +82,14 @@ def test_a_damaged_file_is_told_with_its_path(content: bytes) -> None:
         home.read_up(folder)
 
 
+@pytest.mark.usefixtures("held")
 def test_what_is_served_no_more_is_removed() -> None:
     home.write_up(home.home_folder(), URL, "http://127.0.0.1:8080")
     home.remove_up(home.home_folder())
     assert home.read_up(home.home_folder()) is None
 
 
+@pytest.mark.usefixtures("held")
 def test_the_record_of_another_process_stays() -> None:
     folder = home.home_folder()
     home.write_up(folder, URL, "http://127.0.0.1:8080")
@@ -85,6 +97,45 @@ def test_the_record_of_another_process_stays() -> None:
     path.write_bytes(path.read_bytes().replace(str(os.getpid()).encode(), b"1"))
     home.remove_up(folder)
     assert home.read_up(folder) is not None
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from crowdpipe import home
+from wire.broker_url import parse_url
+
+folder = Path(sys.argv[1])
+lock = home.hold_home(folder)
+home.write_up(folder, parse_url("mqtt://client:secret@127.0.0.1:1884"), "http://127.0.0.1:8080")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_was_killed_counts_as_served_no_more_and_leaves_the_home_free() -> None:
+    folder = home.home_folder()
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert (folder / home.FILE_NAME).exists()
+    assert home.read_up(folder) is None
+    with pytest.raises(BrokerUnreachable, match="crowdpipe up"):
+        home.broker_url()
+    with home.hold_home(folder):
+        assert home.read_up(folder) is None, "and what it left is cleared away"
+
+
+@pytest.mark.usefixtures("held")
+def test_a_home_is_served_from_once() -> None:
+    with pytest.raises(home.HomeTaken, match="--home"):
+        home.hold_home(home.home_folder())
+
+
+def test_looking_does_not_keep_anybody_from_serving() -> None:
+    folder = home.home_folder()
+    home.write_up(folder, URL, "http://127.0.0.1:8080")
+    (folder / home.LOCK_NAME).touch()
+    assert home.read_up(folder) is None
+    home.hold_home(folder).close()
 
 
 def test_importing_crowdpipe_loads_nothing_heavy() -> None:
