@@ -34,6 +34,7 @@ from wire.errors import (
     TooLarge,
     UnknownModel,
 )
+from wire.ids import digest_of
 from wire.topics import Role
 
 May = Callable[[Request, frozenset[Role], str], None]
@@ -192,7 +193,11 @@ def _add_manifests(app: FastAPI, manifests: ManifestStore, may: May) -> None:
     @app.get("/manifests/{name}")
     def get_manifest(request: Request, name: str) -> Response:
         may(request, READERS, "read models")
-        return Response(manifests.get(name), media_type="application/json")
+        data = manifests.get(name)
+        etag = f'"{digest_of(data)}"'
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers={"ETag": etag})
+        return Response(data, headers={"ETag": etag}, media_type="application/json")
 
     @app.put("/manifests/{name}", status_code=201)
     async def put_manifest(request: Request, name: str) -> dict[str, str]:

@@ -26,14 +26,19 @@ from wire.errors import (
 from wire.ids import check_digest, check_name
 from wire.manifest import BlobRef
 
-LIMIT_S = 70.0  # longer than the server's own limits, so that its reason arrives
+CONNECT_LIMIT_S = 5.0
+ASK_LIMIT_S = 20.0  # until an answer begins, and between two pieces of one
+CHANGE_LIMIT_S = 70.0  # longer than the server's own limits, so that its reason arrives
 
 
 class RemoteStore:
     """Blobs and manifests at `base` (`http://host:port`), as one user. Close it after use."""
 
     def __init__(self, base: str, user: str, secret: str) -> None:
-        client = httpx.Client(base_url=base, auth=(user, secret), timeout=LIMIT_S)
+        # The store is ours: a proxy that the environment names is not for it.
+        client = httpx.Client(
+            base_url=base, auth=(user, secret), timeout=_limits("GET"), trust_env=False
+        )
         self._http = _Http(client)
         self.blobs = RemoteBlobs(self._http)
         self.manifests = RemoteManifests(self._http)
@@ -56,7 +61,7 @@ class _Http:
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
-            response = self.client.request(method, path, **options)
+            response = self.client.request(method, path, timeout=_limits(method), **options)
         except httpx.TransportError as error:
             raise self.unreachable(error) from None
         if not response.is_success:
@@ -71,10 +76,21 @@ class _Http:
             return None
 
     def unreachable(self, error: Exception) -> StoreUnreachable:
+        quiet = isinstance(error, httpx.TimeoutException)
+        if quiet and not isinstance(error, httpx.ConnectTimeout):
+            return StoreUnreachable(
+                f"the model store at {self.client.base_url} takes connections and does not answer: "
+                "stop what serves it (`crowdpipe up`) and start it again"
+            )
         return StoreUnreachable(
             f"no model store answers at {self.client.base_url}: {error}; "
             "start it with `crowdpipe up`"
         )
+
+
+def _limits(method: str) -> httpx.Timeout:
+    limit_s = ASK_LIMIT_S if method == "GET" else CHANGE_LIMIT_S
+    return httpx.Timeout(limit_s, connect=CONNECT_LIMIT_S)
 
 
 def refusal_of(response: httpx.Response) -> Exception:

@@ -1,6 +1,6 @@
 """Which models the store has, asked once a second: says what came, changed and went.
 
-A manifest is read again only when its bytes changed. While the store cannot be reached nothing is
+A manifest travels again only when its bytes changed. While the store cannot be reached nothing is
 said to have gone; that it cannot, and that it can again, is said once each. Reads manifests only:
 blobs are between the store and the devices.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,7 +21,8 @@ from wire.manifest import Manifest
 from wire.record import decode
 
 EVERY_S = 1.0
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # until the store answers, and between two pieces of what it sends
+BODY_LIMIT_S = 60.0
 MANIFEST_LIMIT_NBYTES = 32 << 20
 MODELS_LIMIT = 10_000
 CLOSE_LIMIT_S = 15.0
@@ -93,7 +95,8 @@ class StoreWatch:
 
     def _compare(self, names: list[str]) -> None:
         for name in names:
-            data = self._get(f"/manifests/{name}")
+            known = self._refused.get(name) or self._known.get(name)
+            data = self._get(f"/manifests/{name}", known)
             if data is not None:
                 self._seen(name, data)
         for name in [name for name in self._known if name not in names]:
@@ -103,7 +106,8 @@ class StoreWatch:
 
     def _seen(self, name: str, data: bytes) -> None:
         digest = digest_of(data)
-        if digest in (self._known.get(name), self._refused.get(name)):
+        if digest == self._known.get(name):
+            self._refused.pop(name, None)
             return
         try:
             manifest = _manifest(name, data)
@@ -124,11 +128,12 @@ class StoreWatch:
             raise TooLarge(f"the store lists {len(names)} models; {MODELS_LIMIT} are read")
         return [check_name(name, "model name") for name in names]
 
-    def _get(self, path: str) -> bytes | None:
-        """The body; None if it is gone meanwhile."""
+    def _get(self, path: str, known: str | None = None) -> bytes | None:
+        """The body; None if it is gone meanwhile, or is still the one whose digest is known."""
+        headers = {"If-None-Match": f'"{known}"'} if known is not None else {}
         try:
-            with self._http.stream("GET", self._base + path) as answer:
-                if answer.status_code == 404:
+            with self._http.stream("GET", self._base + path, headers=headers) as answer:
+                if answer.status_code in (304, 404):
                     return None
                 if answer.status_code in (401, 403):
                     raise Refused(
@@ -149,11 +154,13 @@ def _core(manifest: Manifest) -> Manifest:
 
 
 def _body(answer: httpx.Response) -> bytes:
-    body = bytearray()
+    body, limit_at = bytearray(), time.monotonic() + BODY_LIMIT_S
     for piece in answer.iter_bytes():
         body += piece
         if len(body) > MANIFEST_LIMIT_NBYTES:
             raise TooLarge(f"{answer.url} is longer than {MANIFEST_LIMIT_NBYTES} bytes")
+        if time.monotonic() > limit_at:
+            raise StoreUnreachable(f"{answer.url} did not end within {BODY_LIMIT_S:g} s")
     return bytes(body)
 
 

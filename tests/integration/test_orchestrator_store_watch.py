@@ -91,6 +91,37 @@ def test_a_model_is_told_once_and_when_it_goes(store: StoreServer, told: Told, w
     assert told.since() == [("removed", "tiny"), ("read", None)]
 
 
+def test_a_manifest_travels_only_when_its_bytes_changed(
+    store: StoreServer, told: Told, watch: StoreWatch
+):
+    answers: list[int] = []
+    watch._http.event_hooks = {"response": [lambda answer: answers.append(answer.status_code)]}
+    put(store)
+    watch.look()
+    watch.look()
+    put(store, "b")
+    watch.look()
+    assert answers == [200, 200, 200, 304, 200, 200]
+    (store.manifests.folder / "tiny.json").write_bytes(b"{")
+    for _ in range(3):
+        watch.look()
+    assert answers[6:] == [200, 200, 200, 304, 200, 304]
+
+
+def test_a_manifest_that_is_mended_as_it_was_changes_nothing(
+    store: StoreServer, told: Told, watch: StoreWatch
+):
+    path = store.manifests.folder / "tiny.json"
+    manifest = put(store)
+    watch.look()
+    good = path.read_bytes()
+    for content in (b"{", good, b"{", good):
+        path.write_bytes(content)
+        watch.look()
+    assert [each for each in told.since() if each[0] != "read"] == [("added", manifest)]
+    assert not watch._refused
+
+
 def test_another_model_of_the_same_name_replaces_the_old_one(
     store: StoreServer, told: Told, watch: StoreWatch
 ):

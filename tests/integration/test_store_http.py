@@ -254,6 +254,38 @@ def test_a_host_that_is_not_ours_is_a_typed_error(tmp_path: Path):
         StoreServer(tmp_path, host="192.0.2.1", authorise=_authorise).start()
 
 
+def test_a_manifest_that_the_asker_has_does_not_travel_again(
+    writer: Caller, phone: Caller, server: StoreServer
+):
+    data = manifest_about("known", [server.blobs.put([b"content of a manifest's blob"])])
+    assert writer("PUT", "/manifests/known", data)[0] == 201
+    status, headers, body = phone("GET", "/manifests/known")
+    assert (status, body) == (200, data)
+    assert phone("GET", "/manifests/known", If_None_Match=headers["ETag"])[::2] == (304, b"")
+    assert phone("GET", "/manifests/known", If_None_Match='"other"')[::2] == (200, data)
+
+
+def test_a_store_that_takes_connections_and_never_answers_is_told_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("model_store.remote.ASK_LIMIT_S", 0.3)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        RemoteStore(f"http://127.0.0.1:{silent.getsockname()[1]}", "phone", "x") as store,
+        pytest.raises(StoreUnreachable, match="does not answer: stop what serves it"),
+    ):
+        store.manifests.names()
+
+
+def test_a_proxy_that_the_environment_names_is_not_for_the_store(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with RemoteStore(server.base, "phone", "secret of phone") as store:
+        assert store.manifests.names() is not None
+
+
 def test_a_stopped_store_can_be_started_again_on_its_port(tmp_path: Path):
     server = StoreServer(tmp_path, authorise=_authorise)
     server.start()
