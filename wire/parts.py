@@ -19,6 +19,9 @@ from wire.ids import ActivationId, is_name
 from wire.planes import Buffer
 
 PART_NBYTES = 256 << 10
+# What a fast link carries in some 25 ms, so that small messages behind it still come soon.
+LARGE_PART_NBYTES = 512 << 10
+FAST_LINK_NBYTES_PER_S = 20e6
 PACKET_SLACK_NBYTES = 4 << 10  # topic, properties and our own head, below a packet's limit
 MAX_PARTS = 1 << 16
 MAX_UNFINISHED = 1024
@@ -56,11 +59,13 @@ class Credit:
     count: int
 
 
-def part_nbytes(packet_nbytes: int | None) -> int:
-    """Bytes of a frame in one part, given the broker's packet limit (None: unlimited)."""
-    if packet_nbytes is None:
-        return PART_NBYTES
-    return max(1, min(PART_NBYTES, packet_nbytes - PACKET_SLACK_NBYTES))
+def part_nbytes(packet_nbytes: int | None, link_nbytes_per_s: float | None = None) -> int:
+    """Bytes of a frame in one part, given the broker's packet limit (None: unlimited) and the
+    sender's link as measured (None: not yet). Each part costs messages and credits, so it may be
+    larger where the link is fast."""
+    fast = link_nbytes_per_s is not None and link_nbytes_per_s >= FAST_LINK_NBYTES_PER_S
+    most = LARGE_PART_NBYTES if fast else PART_NBYTES
+    return most if packet_nbytes is None else max(1, min(most, packet_nbytes - PACKET_SLACK_NBYTES))
 
 
 def split(transfer: Transfer, frame: Buffer, part_nbytes: int) -> Iterator[Part]:

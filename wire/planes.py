@@ -19,6 +19,7 @@ Method = Literal["raw", "huffman", "match"]
 Lossless = Literal["auto", "zlib", "raw"]
 
 SMALL_NBYTES = 64  # below this a zlib stream is never smaller
+LIGHT_NBYTES = 4 << 10  # tensors below this: a message costs more than deflating them would save
 SAMPLE_COUNT = 4 << 10  # elements looked at, so many of each plane's bytes
 SAMPLE_PIECES = 4  # from places all over, since padding at one end would mislead
 PLANE_HEAD_NBYTES = 17  # what a plane takes in a frame's header
@@ -117,7 +118,8 @@ def encode(plane: bytes, method: Method) -> Plane:
 def encode_whole(data: Buffer, transport: Lossless, link: float | None) -> Plane:
     """Bytes that are not split (strings, lengths, one-byte elements) as a single plane, which
     keeps a view of `data` if it stays raw."""
-    method = judge(_sample(data, 1), len(data), transport, link)
+    light = transport == "auto" and len(data) < LIGHT_NBYTES
+    method = "raw" if light else judge(_sample(data, 1), len(data), transport, link)
     return encode(bytes(data), method) if method != "raw" else Plane(data, False, len(data))
 
 
@@ -125,7 +127,7 @@ def encode_planes(
     data: Buffer, itemsize: int, transport: Lossless, link: float | None
 ) -> tuple[Plane, ...] | None:
     """The planes of `data`, or None if that saves nothing (then it is best not split)."""
-    if transport == "raw":
+    if transport == "raw" or (transport == "auto" and len(data) < LIGHT_NBYTES):
         return None
     count, sample = len(data) // itemsize, _sample(data, itemsize)
     methods = [

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from edge_agent.adapters.link import Link
 from edge_agent.adapters.spool import FrameMissing, Spool
 from wire.credits import CreditWindow
 from wire.errors import CrowdpipeError, Malformed, QueueFull, TimedOut, TooLarge
@@ -23,7 +24,6 @@ from wire.frames import Header, peek
 from wire.ids import ActivationId
 from wire.outbox import Message, Numbered, Outbox
 from wire.parts import (
-    PART_NBYTES,
     Credit,
     Part,
     Reassembly,
@@ -62,18 +62,20 @@ class Courier:
         hold_nbytes: int,
         listener: CourierListener,
         wake: Callable[[], None],
+        link: Link,
     ) -> None:
         self._topics = topics
         self._name = name
         self._spool = spool
         self._listener = listener
         self._wake = wake
+        self._link = link
         self._guard = threading.Lock()
         self._reassembly = Reassembly(hold_nbytes)
         self._window = CreditWindow()
         self._outbox = Outbox(MAX_INFLIGHT)
         self._ready: deque[Numbered] = deque()
-        self._part_nbytes = PART_NBYTES
+        self._packet_nbytes: int | None = None
         self._waiting: dict[tuple[ActivationId, str], None] = {}
         self._unconfirmed: dict[int, tuple[Message, tuple[ActivationId, str]]] = {}
         self._transfers: dict[ActivationId, Transfer] = {}
@@ -83,7 +85,7 @@ class Courier:
 
     def connected(self, packet_nbytes: int | None) -> None:
         with self._guard:
-            self._part_nbytes = part_nbytes(packet_nbytes)
+            self._packet_nbytes = packet_nbytes
             self._outbox = Outbox(MAX_INFLIGHT)
             self._ready.clear()
             self._ready.extend(self._outbox.connected(session_present=False))
@@ -233,9 +235,10 @@ class Courier:
 
     def _begin(self, activation: ActivationId, to: str, frame: bytes) -> None:
         transfer = Transfer(activation, peek(frame).attempt)
-        if len(frame) > self._part_nbytes:
+        most = part_nbytes(self._packet_nbytes, self._link.nbytes_per_s)
+        if len(frame) > most:
             self._transfers[activation] = transfer
-            parts = self._parts(transfer)
+            parts = self._parts(transfer, most)
             due = self._window.offer(to, transfer, parts, time.monotonic())
             self._put_parts((to, part) for part in due)
             return
@@ -243,13 +246,13 @@ class Courier:
         self._unconfirmed[id(message)] = (message, (activation, to))
         self._put(message)
 
-    def _parts(self, transfer: Transfer) -> Iterator[Part]:
+    def _parts(self, transfer: Transfer, most: int) -> Iterator[Part]:
         """Made from the spool when the first is wanted, so that waiting frames take no memory."""
         try:
             frame = self._spool.get(transfer.activation, "output")
         except FrameMissing:
             return
-        yield from split(transfer, frame, self._part_nbytes)
+        yield from split(transfer, frame, most)
 
     def _put_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
         for to, part in parts:

@@ -124,7 +124,7 @@ class AgentShell:
             link=link,
         )
         self._courier = Courier(
-            topics, name, spool, settings.hold_nbytes, listening, self._connection.wake
+            topics, name, spool, settings.hold_nbytes, listening, self._connection.wake, link
         )
         listening.courier = self._courier
         self._fetcher = Fetcher(

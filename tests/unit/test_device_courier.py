@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edge_agent.adapters.courier import Courier
+from edge_agent.adapters.link import Link
 from edge_agent.adapters.spool import Spool
 from wire.elements import Element
 from wire.errors import CrowdpipeError, Malformed
@@ -40,7 +41,8 @@ class Side:
         self.arrived: list[tuple[str, Header]] = []
         self.lost: list[tuple[ActivationId, str]] = []
         self.wakes = 0
-        self.courier = Courier(TOPICS, who, self.spool, hold_nbytes, self, self._woken)
+        self.link = Link()
+        self.courier = Courier(TOPICS, who, self.spool, hold_nbytes, self, self._woken, self.link)
 
     def _woken(self) -> None:
         self.wakes += 1
@@ -148,6 +150,17 @@ def test_what_the_broker_did_not_acknowledge_is_sent_again(pair: tuple[Side, Sid
     a.courier.connected(PACKET_NBYTES)
     again = parts_in(a.publish())
     assert [part.transfer.activation.item for part in again] == [0, 2]
+
+
+def test_a_fast_link_carries_larger_frames_in_one_part(pair: tuple[Side, Side]) -> None:
+    a, b = pair
+    a.courier.connected(None)
+    a.link.sent(1 << 20, 0.01)
+    a.courier.send_frame(a.hold(0, 400_000), "b")
+    published = a.publish()
+    assert [part.count for part in parts_in(published)] == [1]
+    b.take("a", published)
+    assert [header.activation for _, header in b.arrived] == [name(0)]
 
 
 def test_parts_that_were_under_way_are_offered_again_after_a_reconnect(pair: tuple[Side, Side]):

@@ -387,7 +387,7 @@ def test_a_tensor_that_passes_through_is_copied_as_it_came() -> None:
 
 def test_a_change_that_a_streams_own_check_sum_misses_is_refused() -> None:
     data = gaussian(500)
-    tensor = encode_tensor("t", Element.FLOAT, (500,), data)
+    tensor = encode_tensor("t", Element.FLOAT, (500,), data, "zlib")
     encoded = encode_frame(Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (tensor,)))
     start = encoded.index(bytes(tensor.planes[3].data))
     mutated = bytearray(encoded)

@@ -13,6 +13,7 @@ from wire.credits import MOST_STALLS, CreditWindow
 from wire.errors import CrowdpipeError, Malformed, TooLarge
 from wire.ids import ActivationId
 from wire.parts import (
+    LARGE_PART_NBYTES,
     MAX_PARTS,
     MAX_UNFINISHED,
     PART_NBYTES,
@@ -122,6 +123,13 @@ def test_parts_are_smaller_than_the_brokers_packets() -> None:
     assert part_nbytes(None) == PART_NBYTES
     assert part_nbytes(128_000) == 128_000 - 4096
     assert part_nbytes(2_000_000) == PART_NBYTES
+    assert part_nbytes(128_000, 1e9) == 128_000 - 4096
+
+
+def test_parts_are_larger_on_a_link_that_was_measured_to_be_fast() -> None:
+    assert part_nbytes(None, 1e9) == LARGE_PART_NBYTES
+    assert part_nbytes(2_000_000, 1e9) == LARGE_PART_NBYTES
+    assert part_nbytes(None, 6e6) == PART_NBYTES
 
 
 def test_two_parts_are_in_flight_until_credits_come() -> None:
