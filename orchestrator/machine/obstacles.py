@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from orchestrator.machine import admission, recovery
+from orchestrator.machine.absence import absent
 from orchestrator.machine.devices import Device
 from orchestrator.machine.plans import Placement, Plan
 from orchestrator.machine.runs import Obstacle, Run
@@ -22,7 +23,6 @@ NEVER = float("inf")
 LOOK_S = 1.0
 MOMENT_S = 1.0  # a plan without devices is said after this: they may be about to answer
 LONG_S = 15.0  # without any news, what was begun counts as stuck
-NAMES_LIMIT = 5
 
 
 def step(state: State) -> float:
@@ -76,18 +76,6 @@ def no_device(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
         return None
     kind, reason = plan.starved_of or (NoDevice.kind, "no device is there for it")
     return kind, f"{reason}{absent(state)}"
-
-
-def absent(state: State) -> str:
-    """Devices that are known and cannot be used now, in brackets, with why; empty if none is."""
-    why = {"lost": "offline", "unproven": "does not answer", "draining": "drains"}
-    away = [
-        f"{device.name} {'is offline' if word == 'offline' else word}"
-        for device in sorted(state.devices, key=lambda each: each.name)
-        if (word := why.get(device.life.state)) is not None
-    ]
-    more = [f"and {len(away) - NAMES_LIMIT} more"] if len(away) > NAMES_LIMIT else []
-    return f" ({', '.join([*away[:NAMES_LIMIT], *more])})" if away else ""
 
 
 def no_bytes(state: State, run: Run, plan: Plan | None) -> Obstacle | None:

@@ -107,6 +107,11 @@ def fail_plan(state: State, plan: Plan, kind: str, reason: str) -> None:
     """No item of this plan's runs can go on: each ends with this error."""
     for run in list(state.runs.values()):
         if run.plan_key == plan.key:
-            for item in list(run.items.values()):
-                if item.state in ("stored", "admitted"):
-                    fail(state, item, kind, reason)
+            fail_items(state, run, kind, reason)
+
+
+def fail_items(state: State, run: Run, kind: str, reason: str) -> None:
+    """All that is on disk and has no outcome."""
+    for item in list(run.items.values()):
+        if item.state in ("stored", "admitted"):
+            fail(state, item, kind, reason)

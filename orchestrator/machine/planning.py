@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from orchestrator.machine.absence import absent
 from orchestrator.machine.assigning import NEVER, choose, offers, spread_out, take
-from orchestrator.machine.outcomes import drop_standins, fail_plan
+from orchestrator.machine.outcomes import drop_standins, fail_items, fail_plan
 from orchestrator.machine.partitioning import Offer, Range, bottleneck_s, partition
 from orchestrator.machine.plans import Plan, PlanKey, Want, placement_of
 from orchestrator.machine.runs import Run
@@ -39,8 +40,11 @@ def ensure(state: State) -> float:
         return NEVER
     if state.now < state.settle_until:
         return state.settle_until
-    wake = NEVER
-    for key, leader in _leaders(state).items():
+    wake, leaders = NEVER, _leaders(state)
+    for key, idle in state.plans.items():
+        if key not in leaders:  # nobody waits for its devices
+            idle.starved_since, idle.starved_of = None, None
+    for key, leader in leaders.items():
         plan = state.plans.get(key)
         if plan is None and key[0] in state.manifests:
             plan = Plan(key, state.manifests[key[0]], leader.want)
@@ -259,11 +263,24 @@ def _starve(state: State, plan: Plan) -> float:
     until = plan.starved_since + state.options.no_device_s
     if state.now < until:
         return until
+    return _fail_starved(state, plan, plan.starved_since)
+
+
+def _fail_starved(state: State, plan: Plan, since: float) -> float:
+    """End what waited so long itself, and leave the rest its time; until when."""
     kind, reason = plan.starved_of or (NoDevice.kind, _nobody(plan))
-    plan.starved_since, plan.starved_of = None, None
-    waited = f"waited {state.options.no_device_s:.0f} s"
-    fail_plan(state, plan, kind, f"{waited}: {reason}")
-    return NEVER
+    limit_s, wake = state.options.no_device_s, NEVER
+    for run in list(state.runs.values()):
+        if run.plan_key != plan.key or not run.attended or not run.items:
+            continue
+        until = max(since, min(item.life.since for item in run.items.values())) + limit_s
+        if state.now < until:
+            wake = min(wake, until)
+        else:
+            fail_items(state, run, kind, f"waited {limit_s:.0f} s: {reason}{absent(state)}")
+    if wake == NEVER:
+        plan.starved_since, plan.starved_of = None, None
+    return wake
 
 
 def _refusal(state: State, plan: Plan) -> Failure | None:

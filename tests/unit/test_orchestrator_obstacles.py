@@ -55,6 +55,38 @@ def test_devices_that_are_known_and_offline_are_named() -> None:
     assert waits(world)[-1].reason.endswith("(phone-1 is offline, phone-2 is offline)")
 
 
+def test_each_run_waits_for_a_device_as_long_as_it_may() -> None:
+    world = world_of("phone-1")
+    world.agents["phone-1"].die()
+    world.run_for(1.0)
+    world.submit(items=1)
+    world.run_for(20.0)
+    world.ask(req.CancelRun("r1"))
+    world.run_for(20.0)
+    world.submit("r2", items=1)
+    world.run_for(20.0)
+    assert ("r2", 0) not in world.outcomes, "the other's waiting is not its own"
+    world.run_for(15.0)
+    assert world.outcomes["r2", 0] == ["no_device"]
+    failed = next(
+        each for each in world.told if isinstance(each, req.ItemFailed) and each.run == "r2"
+    )
+    assert failed.reason.startswith("waited 30 s: no device is")
+    assert failed.reason.endswith("(phone-1 is offline)")
+
+
+def test_a_run_that_came_later_waits_its_own_time_for_a_device() -> None:
+    world = world_of()
+    world.submit(items=2)
+    world.run_for(20.0)
+    world.submit("r2", items=2)
+    world.complete(items=2, limit_s=15.0)
+    assert not world.finished("r2", 1)
+    world.run_for(10.0)
+    assert not world.finished("r2", 1)
+    world.complete("r2", items=2, limit_s=15.0)
+
+
 def test_of_many_devices_that_are_away_only_a_few_are_named() -> None:
     world = world_of(*"abcdefgh")
     for agent in world.agents.values():
