@@ -112,15 +112,19 @@ def show_all(home: Home = None, as_json: Json = False) -> None:
 def show(name: Name, home: Home = None, as_json: Json = False) -> None:
     """One model: inputs, outputs and every segment."""
     from crowdpipe.cli.console import out, print_json
-    from crowdpipe.cli.quantities import show_nbytes
+    from crowdpipe.cli.quantities import show_count, show_nbytes, show_seconds
     from crowdpipe.cli.tables import plain_table
+    from crowdpipe.serving.announced import segment_times
     from crowdpipe.serving.stores import open_store
     from wire.memory import resident_need
 
     with open_store(home_of(home)) as store:
         manifest = store.get(name)
+    took = segment_times(home_of(home), manifest)
     if as_json:
-        print_json(manifest)
+        from wire.record import to_plain
+
+        print_json({**to_plain(manifest), "segment_s": took})
         return
     console = out()
     console.print(f"{name}: {show_nbytes(manifest.nbytes)}")
@@ -133,16 +137,20 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
     console.print(f"loaded   {show_nbytes(resident_need(manifest.segments))} if all on one device")
     for note in manifest.notes:
         console.print(f"note     {note}")
-    table = plain_table(">segment", ">weights", ">activations", ">crosses cut before", "~operators")
-    for segment in manifest.segments:
+    table = plain_table(
+        ">segment", ">weights", ">activations", ">crosses cut before", ">cost", "~operators"
+    )
+    for segment, seconds in zip(manifest.segments, took, strict=True):
         table.add_row(
             str(segment.index),
             show_nbytes(segment.weight_nbytes),
             show_nbytes(segment.peak_activation_nbytes),
             show_nbytes(manifest.cuts[segment.index].bound_nbytes),
+            f"≈ {show_count(segment.cost)}" if seconds is None else show_seconds(seconds),
             ", ".join(segment.operators),
         )
     console.print(table)
+    console.print("cost: measured on devices in seconds, or else estimated (≈) in multiply-adds")
 
 
 def remove(name: Name, home: Home = None) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crowdpipe.cli.options import Broker, Exact, Home, Json, broker_of, example
+
+if TYPE_CHECKING:
+    from wire.messages.requests import PlannedPartition
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +20,9 @@ def plan(
     model: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
     partitions: Annotated[
         int | None, typer.Option(metavar="N", help="Ask for so many.  [default: the planner's]")
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many items will be run.")
     ] = None,
     exact: Exact = False,
     broker: Broker = None,
@@ -29,7 +35,7 @@ def plan(
     from crowdpipe.cli.tables import plain_table, show_range
     from crowdpipe.client.fleet import plan as ask
 
-    planned = ask(model, broker_of(broker, home), exact=exact, partitions=partitions)
+    planned = ask(model, broker_of(broker, home), exact=exact, partitions=partitions, items=items)
     if as_json:
         print_json(planned)
         return
@@ -53,6 +59,16 @@ def plan(
     for row in planned.partitions:
         where = f"{show_range(row.first, row.last)} on {row.device}"
         how = ", segment by segment" if row.streamed else ""
-        console.print(f"{where}{how}: {row.reason}")
+        console.print(f"{where}{how}: {row.reason}, {_basis(row)}")
     for device, why in sorted(planned.left_out.items()):
         console.print(f"not used: {device}, {why}")
+    console.print(f"estimate: {planned.items} items in about {show_seconds(planned.batch_s)}")
+
+
+def _basis(row: PlannedPartition) -> str:
+    """Whether devices have run its segments, or their cost is estimated from the graph."""
+    count = row.last - row.first + 1
+    if row.measured == count:
+        return "as measured"
+    known = f"; {row.measured} of its {count} segments were measured" if row.measured else ""
+    return f"as estimated{known}"

@@ -78,6 +78,7 @@ class PlanAsked:
     model: str
     options: RunOptions
     limit_s: float
+    items: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

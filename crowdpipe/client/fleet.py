@@ -83,9 +83,12 @@ def plan(
     transport: Transport = "auto",
     partitions: int | None = None,
     policy: str = "affinity",
+    items: int | None = None,
     timeout_s: float = PLAN_LIMIT_S,
 ) -> Planned:
     """Who would serve which segments of model `name` now, and why; changes nothing.
+
+    `items`: how many would be run; None plans for a batch of ordinary length.
 
     Raises what a run would fail with: `UnknownModel`, `NoDevice`, `FleetTooSmall`.
     """
@@ -93,7 +96,7 @@ def plan(
         exact=exact, barrier=barrier, transport=transport, partitions=partitions, policy=policy
     )
     with Line(broker_url(broker)) as line:
-        return line.plan(name, options, timeout_s)
+        return line.plan(name, options, timeout_s, items)
 
 
 class _Look:

@@ -130,10 +130,12 @@ class Line:
         self.tell(ev.RunAsked(handle.run, model, options, count, window, limit_s, total))
         return handle
 
-    def plan(self, model: str, options: RunOptions, limit_s: float) -> Planned:
+    def plan(
+        self, model: str, options: RunOptions, limit_s: float, items: int | None = None
+    ) -> Planned:
         """Who would serve what now. Raises what the orchestrator says against it."""
         request = mint()
-        self.tell(ev.PlanAsked(request, model, options, limit_s))
+        self.tell(ev.PlanAsked(request, model, options, limit_s, items))
         with self.changed:
             self.changed.wait_for(
                 lambda: request in self._plans or self.failure is not None, limit_s + MARGIN_S

@@ -54,7 +54,9 @@ class Questions:
                 told += self.answer(asked.request, None, kind, reason)
             elif around.connected and now >= question.repeat_at:
                 question.repeat_at = now + ASK_AGAIN_S
-                told.append(Say(RequestPlan(asked.request, asked.model, asked.options)))
+                told.append(
+                    Say(RequestPlan(asked.request, asked.model, asked.options, asked.items))
+                )
         return told
 
     def times(self, around: Surroundings) -> list[float]:

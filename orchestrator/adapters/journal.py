@@ -1,9 +1,10 @@
 """The orchestrator's durable record: one SQLite file, synced before anything is promised.
 
 Holds the generation, runs, their inputs' frames, the first outcome of each item with its result's
-frame, and what clients acknowledged. Records are written by a thread of its own, several with one
-sync, in the order they were given; each `done` is called in that order, in that thread, once its
-record is on disk or was refused. Decides nothing; what a record means is the machine's affair.
+frame, what clients acknowledged, and what segments took on devices. Records are written by a
+thread of its own, several with one sync, in the order they were given; each `done` is called in
+that order, in that thread, once its record is on disk or was refused. Decides nothing; what a
+record means is the machine's affair.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ CREATE TABLE IF NOT EXISTS inputs (
 CREATE TABLE IF NOT EXISTS outcomes (
     run TEXT NOT NULL, item INTEGER NOT NULL, kind TEXT, reason TEXT NOT NULL,
     acknowledged INTEGER NOT NULL DEFAULT 0, frame BLOB, UNIQUE (run, item));
+CREATE TABLE IF NOT EXISTS times (
+    model TEXT NOT NULL, exact INTEGER NOT NULL, device TEXT NOT NULL, segment INTEGER NOT NULL,
+    seconds REAL NOT NULL, PRIMARY KEY (model, exact, device, segment)) WITHOUT ROWID;
 """
 UPGRADES = {
     1: "ALTER TABLE runs ADD COLUMN fault_kind TEXT; ALTER TABLE runs ADD COLUMN fault_reason TEXT;"
@@ -84,6 +88,7 @@ class JournaledRun:
     fault: tuple[str, str] | None
 
 
+Time = tuple[str, bool, str, int, float]  # model, exact, device, segment, seconds
 Done = Callable[[CrowdpipeError | None], None]
 OutcomeDone = Callable[[OutcomeRecord | None, CrowdpipeError | None], None]
 GenerationDone = Callable[[int | None, CrowdpipeError | None], None]
@@ -154,6 +159,11 @@ class Journal:
             (),
         )
         return tuple(self._replayed(*row) for row in rows)
+
+    def times(self) -> tuple[Time, ...]:
+        """What segments took on devices."""
+        rows = self._all("SELECT model, exact, device, segment, seconds FROM times", ())
+        return tuple((row[0], bool(row[1]), row[2], row[3], row[4]) for row in rows)
 
     def input_frame(self, run: str, item: int) -> bytes | None:
         """The stored frame of an input; None if it was forgotten."""
@@ -303,6 +313,15 @@ class Journal:
                 connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
 
         self._add(f"end of {run}", work)
+
+    def store_times(self, times: Sequence[Time]) -> None:
+        """Each in the place of what was known of the same segment on the same device."""
+        query = "INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?, ?)"
+        self._add("what segments took", lambda c: c.executemany(query, times))
+
+    def forget_times(self, model: str | None, device: str | None) -> None:
+        query = "DELETE FROM times WHERE model = ? OR device = ?"
+        self._add("what segments took", lambda c: c.execute(query, (model, device)))
 
     def close(self) -> None:
         """Write what waits, then close. Raises `TimedOut` if the disk does not take it."""

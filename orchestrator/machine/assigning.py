@@ -7,41 +7,62 @@ and what follows from their answer.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from orchestrator.machine.deferral import Outlook, waits
 from orchestrator.machine.devices import Device
-from orchestrator.machine.partitioning import Offer, fits
-from orchestrator.machine.placement import Candidate, rank, spread
+from orchestrator.machine.offers import Offer, Range, fits
+from orchestrator.machine.partitioning import estimated_s
+from orchestrator.machine.placement import Candidate, Choice, one_each, rank, spread
 from orchestrator.machine.plans import Placement, Plan
 from orchestrator.machine.recovery import resend_all
+from orchestrator.machine.stages import stage_of
 from orchestrator.machine.state import State
+from wire.manifest import Manifest
 
 HAS_ALL = ("cached", "loading", "resident", "evicting")
 MUST_EVICT_TIER = 4
 NEVER = float("inf")
 SOON_S = 1e-6  # floating point: what is due in less is due
+PACE_SLACK = 0.05  # estimates are no better: so much over the plan's pace is still in pace
 
 
-def offer_of(state: State, device: Device) -> Offer | None:
-    able = device.capabilities
+def offer_of(
+    state: State, device: Device, manifest: Manifest | None = None, exact: bool = False
+) -> Offer | None:
+    """With `manifest`, its speed is the one on that model in that mode."""
+    able, estimates, name = device.capabilities, state.estimates, device.name
     if able is None:
         return None
+    speed, hop_s = estimates.cost_per_s(name, device.telemetry), 0.0
+    if manifest is not None:
+        speed = estimates.speed_on(manifest, exact, name, device.telemetry)
+        hop_s = estimates.hop_s(manifest, exact, name)
     return Offer(
         budget_nbytes=device.budget_nbytes,
         hold_nbytes=able.hold_nbytes,
         disk_nbytes=able.disk_budget_nbytes,
         max_opset=able.max_opset,
-        cost_per_s=state.estimates.cost_per_s(device.name, device.telemetry),
-        link_nbytes_per_s=state.estimates.link_nbytes_per_s(device.name, device.telemetry),
-        device=device.name,
+        cost_per_s=speed,
+        link_nbytes_per_s=estimates.link_nbytes_per_s(name, device.telemetry),
+        device=name,
+        rtt_s=estimates.rtt_s(device.telemetry),
+        hop_s=hop_s,
+        told_nbytes=able.memory_budget_nbytes,
     )
 
 
-def offers(state: State, *, hopeful: bool = False) -> list[Offer]:
+def offers(
+    state: State,
+    manifest: Manifest | None = None,
+    exact: bool = False,
+    *,
+    hopeful: bool = False,
+) -> list[Offer]:
     """What the usable devices bring; `hopeful` counts those that have yet to prove life."""
     states = ("alive", "unproven") if hopeful else ("alive",)
     listed = [
-        offer_of(state, device)
+        offer_of(state, device, manifest, exact)
         for device in state.devices
         if state.usable(device) or (hopeful and device.life.state in states)
     ]
@@ -130,25 +151,62 @@ def occupant(state: State, device: Device, placement: Placement) -> str | None:
 
 
 def choose(state: State, plan: Plan) -> None:
-    """A preliminary device for each placement that has none yet, by what is known now."""
+    """A preliminary device for each placement that has none yet, by what is known now: by the
+    policy among those that keep the plan's pace, if each placement can have one of them."""
     fixed = {
         index: placement.device
         for index, placement in enumerate(plan.placements)
         if placement.device is not None
     }
     ranked = [
-        []
-        if index in fixed
-        else rank(
-            candidates(state, plan, placement),
-            plan.want.policy,
-            state.options.cached_share,
-        )
+        [] if index in fixed else _ranked(state, plan, placement)
         for index, placement in enumerate(plan.placements)
     ]
-    for placement, choice in zip(plan.placements, spread(ranked, fixed), strict=True):
+    quick = _in_pace(state, plan, ranked)
+    chosen = spread(quick if one_each(quick, fixed) else ranked, fixed)
+    for placement, choice in zip(plan.placements, chosen, strict=True):
         if placement.device is None:
             placement.choice = choice
+
+
+def _ranked(state: State, plan: Plan, placement: Placement) -> list[Choice]:
+    able = candidates(state, plan, placement)
+    options = state.options
+    return rank(able, plan.want.policy, options.cached_share, placement.meant)
+
+
+def _in_pace(state: State, plan: Plan, ranked: list[list[Choice]]) -> list[list[Choice]]:
+    """Without the choices that would make the plan's slowest stage slower than it was meant."""
+    meant = [_pace_s(state, plan, each, each.meant, each.streamed) for each in plan.placements]
+    known = [seconds for seconds in meant if seconds is not None]
+    if not known:
+        return ranked
+    limit_s = max(known) * (1 + PACE_SLACK)
+    return [
+        [
+            choice
+            for choice in choices
+            if (_pace_s(state, plan, placement, choice.device, choice.streamed) or 0.0) <= limit_s
+        ]
+        for placement, choices in zip(plan.placements, ranked, strict=True)
+    ]
+
+
+def _pace_s(
+    state: State, plan: Plan, placement: Placement, name: str | None, streamed: bool
+) -> float | None:
+    """Seconds between two items there; None if the device is not to be had."""
+    device = state.devices.get(name)
+    if device is None or not state.usable(device):
+        return None
+    manifest, exact = plan.manifest, plan.key[1]
+    offer = offer_of(state, device, manifest, exact)
+    if offer is None:
+        return None
+    part = placement.partition
+    weights = sum(segment.weight_nbytes for segment in placement.segments)
+    work = state.estimates.work(manifest, exact)
+    return stage_of(work, offer, part.first, part.last, weights if streamed else None).pace_s
 
 
 def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
@@ -170,12 +228,31 @@ def spread_out(state: State, plan: Plan) -> None:
     for placement in _crowded(plan):
         others = candidates(state, plan, placement, set(plan.devices()))
         ranked = rank(others, plan.want.policy, state.options.cached_share)
+        ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
         if ranked and ranked[0].tier < MUST_EVICT_TIER:
             take(state, placement, f"{ranked[0].device} can keep it resident")
             if plan.flying:
                 assign(state, plan, placement, "a device of its own came")
             else:
                 choose(state, plan)
+
+
+def _helps(state: State, plan: Plan, placement: Placement, name: str) -> bool:
+    """Whether a batch is through sooner with this range on that device."""
+    manifest, exact = plan.manifest, plan.key[1]
+    fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact)
+    before = ranges_as_placed(plan)
+    at = plan.placements.index(placement)
+    after = (*before[:at], replace(before[at], device=name), *before[at + 1 :])
+    return estimated_s(manifest, fleet, after, work) < estimated_s(manifest, fleet, before, work)
+
+
+def ranges_as_placed(plan: Plan) -> tuple[Range, ...]:
+    """Each range with the device that has it, or is expected to."""
+    return tuple(
+        Range(each.partition.first, each.partition.last, each.streamed, each.likely)
+        for each in plan.placements
+    )
 
 
 def _crowded(plan: Plan) -> list[Placement]:

@@ -32,7 +32,8 @@ class Device:
     """`last_seq`: the last event of this boot that was handled; None if unknown because the boot
     is older than our knowledge. `obeyed`: the stamp of the assignment it last answered.
     `doubtful`: it connected anew, and what was under way to and from it may be lost.
-    `progress_at`: when it last did anything for anyone. `offset_s` is its clock minus ours."""
+    `tasks`: how many of each partition it did. `progress_at`: when it last did anything for
+    anyone. `offset_s` is its clock minus ours."""
 
     name: str
     life: Lifecycle
@@ -56,6 +57,7 @@ class Device:
     unacknowledged: int = 0
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
+    tasks: dict[PartitionId, int] = field(default_factory=dict)
     budget_limit_nbytes: int | None = None
     reported_at: float = float("-inf")
     inventoried_at: float = float("-inf")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.machine.times import SegmentTime
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -77,6 +78,7 @@ class Started:
     generation: int
     runs: tuple[StoredRun, ...]
     store_base: str
+    times: tuple[SegmentTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

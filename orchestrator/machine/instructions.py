@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.machine.events import Outcome
+from orchestrator.machine.times import SegmentTime
 from wire.ids import ActivationId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
@@ -65,6 +66,22 @@ class StoreEnding:
     run: str
     kind: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTimes:
+    """What segments took on devices, in the place of what was stored of the same before. It only
+    makes plans better: nobody waits for it, and it may be lost."""
+
+    times: tuple[SegmentTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTimes:
+    """Of a model that was removed, or of a device that was forgotten."""
+
+    model: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +192,8 @@ Instruction = (
     | StoreOutcome
     | StoreCount
     | StoreEnding
+    | StoreTimes
+    | ForgetTimes
     | StoreAcknowledged
     | ForgetInputs
     | ForgetRun

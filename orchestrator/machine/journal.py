@@ -25,6 +25,7 @@ def started(state: State, event: Started) -> None:
     """Take up the runs of before; devices get a moment to say what they hold."""
     state.boot, state.generation = event.boot, event.generation
     state.store_base, state.started = event.store_base, True
+    state.estimates.restore(event.times)
     for stored in event.runs:
         _restore(state, stored)
 

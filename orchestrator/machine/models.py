@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from orchestrator.machine import credits, endings
 from orchestrator.machine.events import ModelAdded, ModelRemoved
-from orchestrator.machine.instructions import ClearModel, PublishModel
+from orchestrator.machine.instructions import ClearModel, ForgetTimes, PublishModel
 from orchestrator.machine.runs import Run
 from orchestrator.machine.state import State
 from wire.errors import UnknownModel
@@ -23,8 +25,17 @@ def added(state: State, event: ModelAdded) -> None:
         if run.model == manifest.digest:
             run.end_cut = len(manifest.segments)
             _weigh_inputs(state, run)
-    if state.connection is not None:
-        state.emit(PublishModel(summary_of(manifest)))
+    publish(state, manifest)
+
+
+def publish(state: State, manifest: Manifest) -> None:
+    """What clients see of it, with what its segments took if devices have run them."""
+    if state.connection is None:
+        return
+    fast, exact = (state.estimates.of(manifest, mode) for mode in (False, True))
+    known = exact if exact.measured and not fast.measured else fast
+    took = tuple(known.segment_s(index) for index in range(len(manifest.segments)))
+    state.emit(PublishModel(replace(summary_of(manifest), segment_s=took)))
 
 
 def _weigh_inputs(state: State, run: Run) -> None:
@@ -48,6 +59,8 @@ def removed(state: State, event: ModelRemoved) -> None:
     still = any(other.digest == manifest.digest for other in state.models.values())
     if not still:
         state.manifests.pop(manifest.digest, None)
+        state.estimates.forget_model(manifest.digest)
+        state.emit(ForgetTimes(model=manifest.digest))
         for key in [key for key in state.plans if key[0] == manifest.digest]:
             del state.plans[key]
             state.assignments_dirty = True

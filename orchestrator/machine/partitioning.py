@@ -1,81 +1,67 @@
-"""Which ranges of consecutive segments become partitions: a pure function of manifest and fleet.
+"""Which ranges of consecutive segments become partitions, and whom they are meant for.
 
-Minimises the slowest stage (its share of the compute plus the time its input takes on the link)
-by dynamic programming over the cuts, exactly for devices of few kinds. Devices that resemble each
-other are merged into kinds first when there are too many, each kind as weak as its weakest.
-Says nothing about which device gets which range: that is placement.
+A pure function of manifest, fleet and work: of all ways to give each device at most one range,
+the one by which a batch is through soonest (`stages` says how long that is). A device that would
+make the batch slower is left out. A range larger than a device's memory is streamed there. Only
+if there is no such way do devices serve several ranges each, one loaded after another. Which
+device a range really goes to is placement, by what each has loaded and cached.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections import defaultdict
+from collections.abc import Sequence
 
+from orchestrator.machine.offers import (
+    Offer,
+    Range,
+    disk_need,
+    fits,
+    hold_need,
+    megabytes,
+    opset_of,
+)
+from orchestrator.machine.search import Search
+from orchestrator.machine.sharing import shared_ranges
+from orchestrator.machine.stages import Stage, Work, batch_s, shared, stage_of
 from wire.errors import FleetTooSmall, InvalidInput, NoDevice
 from wire.manifest import Manifest, SegmentSpec
-from wire.memory import resident_need, streamed_need
-
-STATES_LIMIT = 3_000_000  # about three seconds of Python at the very most
-STREAMED_FACTOR = 1.5  # measured: 1.0 to 1.7 times the time of a resident partition
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Offer:
-    """What one usable device brings. Rates are multiply-adds and bytes per second."""
-
-    budget_nbytes: int
-    hold_nbytes: int
-    disk_nbytes: int
-    max_opset: int
-    cost_per_s: float
-    link_nbytes_per_s: float
-    device: str
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Segments `first` to `last`, `last` included."""
-
-    first: int
-    last: int
-    streamed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """`count` devices that are alike; None when each may serve several ranges."""
-
-    offer: Offer
-    count: int | None
-
-
-_State = tuple[int, tuple[int, ...]]  # the cut reached, and the devices used of each kind
-_Score = tuple[float, float]  # the slowest stage, then the sum of all
-
-
-@dataclass(frozen=True, slots=True)
-class _Path:
-    score: _Score
-    ranges: tuple[Range, ...]
+from wire.memory import resident_need
 
 
 def partition(
-    manifest: Manifest, fleet: Sequence[Offer], wanted: int | None = None
+    manifest: Manifest,
+    fleet: Sequence[Offer],
+    wanted: int | None = None,
+    work: Work | None = None,
 ) -> tuple[Range, ...]:
     """Contiguous ranges that cover the model, each of which fits a device.
 
-    `wanted` None: one per device, as far as the segments go and memory allows; more than devices
-    only when there is no other way. Raises `NoDevice`, `FleetTooSmall` (what is missing, and
-    where) or `InvalidInput` (a `wanted` that cannot be).
+    `wanted` None: as many as make the batch fastest. Raises `NoDevice`, `FleetTooSmall` (what is
+    missing, and where) or `InvalidInput` (a `wanted` that cannot be).
     """
     if not fleet:
         raise NoDevice("no device is online: start an agent with `crowdpipe agent`")
     check_wanted(manifest, wanted)
-    if wanted is None:
-        return _chosen(manifest, fleet)
-    return _asked(manifest, fleet, wanted)
+    work = work or Work.estimated(manifest)
+    own = None
+    if wanted is None or wanted <= len(fleet):
+        own = Search(manifest, work, fleet, wanted).best()
+    ranges = own or shared_ranges(manifest, work, fleet, wanted)
+    if ranges is None:
+        raise too_small(manifest, fleet, wanted)
+    return ranges
+
+
+def require(manifest: Manifest, fleet: Sequence[Offer], wanted: int | None) -> None:
+    """Raises what `partition` would, sooner where nobody asked for a number."""
+    if not fleet or wanted is not None:
+        partition(manifest, fleet, wanted)
+        return
+    for index in range(len(manifest.segments)):
+        if not any(fits(manifest, index, index, offer) for offer in fleet):
+            raise too_small(manifest, fleet, None)
 
 
 def check_wanted(manifest: Manifest, wanted: int | None) -> None:
@@ -87,184 +73,47 @@ def check_wanted(manifest: Manifest, wanted: int | None) -> None:
         )
 
 
-def _chosen(manifest: Manifest, fleet: Sequence[Offer]) -> tuple[Range, ...]:
-    limit = len(manifest.segments)
-    own = _search(manifest, fleet, min(len(fleet), limit), shared=False, streamed=False)
-    if own:
-        return own[max(own)].ranges
-    several = _search(manifest, fleet, limit, shared=True, streamed=False)
-    if several:
-        return several[min(several)].ranges
-    raise too_small(manifest, fleet, None)
+def estimated_s(
+    manifest: Manifest, fleet: Sequence[Offer], ranges: Sequence[Range], work: Work
+) -> float:
+    """Seconds of a batch with each range on its device; infinite when one is not there, or does
+    not take it."""
+    offers = {offer.device: offer for offer in fleet}
+    on: dict[str, list[Range]] = defaultdict(list)
+    for each in ranges:
+        offer = offers.get(each.device or "")
+        if offer is None or not _takes(manifest, each, offer):
+            return math.inf
+        on[offer.device].append(each)
+    stages = (_together(manifest, work, offers[name], mine) for name, mine in on.items())
+    return batch_s(stages, work.items)
 
 
-def _asked(manifest: Manifest, fleet: Sequence[Offer], wanted: int) -> tuple[Range, ...]:
-    for shared, streamed in ((False, False), (False, True), (True, False), (True, True)):
-        if wanted <= len(fleet) or shared:
-            found = _search(manifest, fleet, wanted, shared=shared, streamed=streamed)
-            if wanted in found:
-                return found[wanted].ranges
-    raise too_small(manifest, fleet, wanted)
-
-
-def bottleneck_s(manifest: Manifest, fleet: Sequence[Offer], ranges: Sequence[Range]) -> float:
-    """Seconds of the slowest stage with each range on the device of its size class that the best
-    order finds; infinite when the ranges do not fit the fleet one per device."""
-    kinds = _kinds(fleet, False, len(ranges))
-    table = _Table(manifest, kinds, any(each.streamed for each in ranges))
-    layer: dict[_State, _Path] = {(0, (0,) * len(kinds)): _Path((0.0, 0.0), ())}
-    for wanted in ranges:
-        layer = _grow(table, layer, only=wanted.last)
-    scores = [path.score[0] for (cut, _), path in layer.items() if cut == table.end]
-    return min(scores, default=math.inf)
-
-
-def fits(
-    manifest: Manifest, first: int, last: int, offer: Offer, *, streamed: bool = False
-) -> bool:
-    """Whether the device can serve the range: memory, disk, frames held, and operators."""
-    segments = manifest.segments[first : last + 1]
-    need = streamed_need(segments) if streamed else resident_need(segments)
-    return (
-        need <= offer.budget_nbytes
-        and disk_need(segments) <= offer.disk_nbytes
-        and hold_need(manifest, first, last) <= offer.hold_nbytes
-        and max(opset_of(segment) for segment in segments) <= offer.max_opset
+def _takes(manifest: Manifest, each: Range, offer: Offer) -> bool:
+    """Whole or streamed."""
+    return any(
+        fits(manifest, each.first, each.last, offer, streamed=streamed)
+        for streamed in (False, True)
     )
 
 
-def hold_need(manifest: Manifest, first: int, last: int) -> int:
-    """Raw bytes of one item's frames at a hop: what comes in and what goes out."""
-    return manifest.cuts[first].bound_nbytes + manifest.cuts[last + 1].bound_nbytes
+def _together(manifest: Manifest, work: Work, offer: Offer, mine: Sequence[Range]) -> Stage:
+    weights = [_weights(manifest, each) for each in mine]
+    stages = [
+        stage_of(
+            work,
+            offer,
+            each.first,
+            each.last,
+            None if fits(manifest, each.first, each.last, offer) else nbytes,
+        )
+        for each, nbytes in zip(mine, weights, strict=True)
+    ]
+    return shared(stages, weights, [each.last - each.first + 1 for each in mine])
 
 
-def disk_need(segments: Sequence[SegmentSpec]) -> int:
-    unique = {blob.digest: blob.nbytes for segment in segments for blob in segment.blobs}
-    return sum(unique.values())
-
-
-def opset_of(segment: SegmentSpec) -> int:
-    return segment.opsets.get("", segment.opsets.get("ai.onnx", 0))
-
-
-def _kinds(fleet: Sequence[Offer], shared: bool, segments: int) -> list[_Kind]:
-    """The fleet as few kinds: alike devices together, then the closest budgets merged."""
-    groups: dict[tuple[float, ...], list[Offer]] = {}
-    for offer in sorted(fleet):
-        groups.setdefault(_likeness(offer), []).append(offer)
-    merged = list(groups.values())
-    limit = max(1, STATES_LIMIT // max(1, segments * segments))
-    while not shared and len(merged) > 1 and _states(merged) * len(merged) > limit:
-        gaps = [
-            merged[i + 1][0].budget_nbytes - merged[i][0].budget_nbytes
-            for i in range(len(merged) - 1)
-        ]
-        at = gaps.index(min(gaps))
-        merged[at : at + 2] = [merged[at] + merged[at + 1]]
-    return [_Kind(_weakest(group), None if shared else len(group)) for group in merged]
-
-
-def _states(groups: Sequence[Sequence[Offer]]) -> int:
-    return math.prod(len(group) + 1 for group in groups)
-
-
-def _likeness(offer: Offer) -> tuple[float, ...]:
-    """Sizes exactly, rates to about 10 %: measured speeds of equal devices differ by noise."""
-    return (
-        offer.budget_nbytes,
-        offer.hold_nbytes,
-        offer.disk_nbytes,
-        offer.max_opset,
-        round(math.log(max(offer.cost_per_s, 1e-9), 1.1)),
-        round(math.log(max(offer.link_nbytes_per_s, 1e-9), 1.1)),
-    )
-
-
-def _weakest(group: Sequence[Offer]) -> Offer:
-    return Offer(
-        min(offer.budget_nbytes for offer in group),
-        min(offer.hold_nbytes for offer in group),
-        min(offer.disk_nbytes for offer in group),
-        min(offer.max_opset for offer in group),
-        min(offer.cost_per_s for offer in group),
-        min(offer.link_nbytes_per_s for offer in group),
-        group[0].device,
-    )
-
-
-class _Table:
-    """Which ranges fit which kind, and the seconds they take there; worked out once."""
-
-    def __init__(self, manifest: Manifest, kinds: Sequence[_Kind], streamed: bool) -> None:
-        self.manifest, self.kinds, self.streamed = manifest, kinds, streamed
-        self.end = len(manifest.segments)
-        self._costs = [0.0, *accumulate(segment.cost for segment in manifest.segments)]
-        self._ranges = {
-            (first, kind): tuple(self._from(first, kind))
-            for first in range(self.end)
-            for kind in range(len(kinds))
-        }
-
-    def ranges(self, first: int, kind: int) -> tuple[tuple[Range, float], ...]:
-        return self._ranges[first, kind]
-
-    def _from(self, first: int, kind: int) -> Iterator[tuple[Range, float]]:
-        offer = self.kinds[kind].offer
-        for last in range(first, self.end):
-            if fits(self.manifest, first, last, offer):
-                yield Range(first, last), self._stage_s(first, last, offer)
-            elif self.streamed and fits(self.manifest, first, last, offer, streamed=True):
-                seconds = STREAMED_FACTOR * self._stage_s(first, last, offer)
-                yield Range(first, last, streamed=True), seconds
-
-    def _stage_s(self, first: int, last: int, offer: Offer) -> float:
-        compute_s = (self._costs[last + 1] - self._costs[first]) / max(offer.cost_per_s, 1e-9)
-        link = max(offer.link_nbytes_per_s, 1e-9)
-        return compute_s + self.manifest.cuts[first].bound_nbytes / link
-
-
-def _search(
-    manifest: Manifest, fleet: Sequence[Offer], most: int, *, shared: bool, streamed: bool
-) -> dict[int, _Path]:
-    """The best path for each number of ranges up to `most` that has one."""
-    kinds = _kinds(fleet, shared, len(manifest.segments))
-    table = _Table(manifest, kinds, streamed)
-    layer: dict[_State, _Path] = {(0, (0,) * len(kinds)): _Path((0.0, 0.0), ())}
-    found: dict[int, _Path] = {}
-    for number in range(1, most + 1):
-        layer = _grow(table, layer)
-        whole = [path for (cut, _), path in layer.items() if cut == table.end]
-        if whole:
-            found[number] = min(whole, key=lambda path: path.score)
-    return found
-
-
-def _grow(
-    table: _Table, layer: dict[_State, _Path], only: int | None = None
-) -> dict[_State, _Path]:
-    """One more range on every path; of paths to the same state the best stays."""
-    grown: dict[_State, _Path] = {}
-    for (cut, used), path in layer.items():
-        for kind in _free_kinds(table.kinds, used) if cut < table.end else ():
-            after = _use(table.kinds, used, kind)
-            for each, seconds in table.ranges(cut, kind):
-                state = (each.last + 1, after)
-                score = (max(path.score[0], seconds), path.score[1] + seconds)
-                if only in (None, each.last) and (state not in grown or score < grown[state].score):
-                    grown[state] = _Path(score, (*path.ranges, each))
-    return grown
-
-
-def _free_kinds(kinds: Sequence[_Kind], used: tuple[int, ...]) -> Iterator[int]:
-    for index, kind in enumerate(kinds):
-        if kind.count is None or used[index] < kind.count:
-            yield index
-
-
-def _use(kinds: Sequence[_Kind], used: tuple[int, ...], kind: int) -> tuple[int, ...]:
-    if kinds[kind].count is None:
-        return used
-    return tuple(count + (index == kind) for index, count in enumerate(used))
+def _weights(manifest: Manifest, each: Range) -> int:
+    return sum(segment.weight_nbytes for segment in manifest.segments[each.first : each.last + 1])
 
 
 def too_small(manifest: Manifest, fleet: Sequence[Offer], wanted: int | None) -> FleetTooSmall:
@@ -315,7 +164,3 @@ def _lack_of(manifest: Manifest, segment: SegmentSpec, fleet: Sequence[Offer]) -
             f"{megabytes(room)}: {megabytes(disk - room)} are missing; let an agent cache more"
         )
     return f"no single device has the memory, disk and ONNX Runtime that {where} needs"
-
-
-def megabytes(nbytes: int) -> str:
-    return f"{nbytes / 1e6:.1f} MB"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from orchestrator.machine.partitioning import megabytes
+from orchestrator.machine.offers import megabytes
 from wire.errors import InvalidInput
 
 TIERS = {1: "resident", 2: "cached", 3: "idle and empty", 4: "must evict another"}
@@ -176,12 +176,23 @@ def _affinity(candidate: Candidate, tier: int) -> str:
 
 
 def rank(
-    candidates: Sequence[Candidate], policy: str = "affinity", cached_share: float = 0.5
+    candidates: Sequence[Candidate],
+    policy: str = "affinity",
+    cached_share: float = 0.5,
+    meant: str | None = None,
 ) -> list[Choice]:
-    """All candidates, best first; equal ones by name, so that every replay decides alike."""
+    """All candidates, best first; equal ones by name, so that every replay decides alike. By
+    affinity, the device that the planner meant comes first in its tier."""
     check_policy(policy)
     choices = [judge(candidate, cached_share) for candidate in candidates]
-    return sorted(choices, key=lambda choice: (*POLICIES[policy](choice), choice.device))
+    order = POLICIES[policy]
+
+    def key(choice: Choice) -> tuple[float, ...]:
+        first, *rest = order(choice)
+        other = choice.device != meant and policy == "affinity"
+        return (first, float(other), *rest)
+
+    return sorted(choices, key=lambda choice: (*key(choice), choice.device))
 
 
 def spread(
@@ -195,6 +206,12 @@ def spread(
     if _matched({i: [c.device for c in ranked[i]] for i in free}, set(taken.values())):
         return _one_each(ranked, taken, free)
     return _shared(ranked, taken, free)
+
+
+def one_each(ranked: Sequence[Sequence[Choice]], fixed: Mapping[int, str]) -> bool:
+    """Whether each partition that is not fixed can have a device of its own."""
+    wishes = {i: [c.device for c in each] for i, each in enumerate(ranked) if i not in fixed}
+    return _matched(wishes, set(fixed.values()))
 
 
 def _one_each(

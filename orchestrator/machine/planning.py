@@ -1,8 +1,9 @@
 """Makes plans, keeps them while they are good, and replaces them between items.
 
 A plan stays as long as its devices live and fit, so that the next run finds it resident. It is
-judged anew only when the set of usable devices or what is asked for changed, and replaced when
-the new one's slowest stage is `replan_gain` faster, or the old cannot be placed any more. With
+judged anew when the set of usable devices or what is asked for changed, and by what was measured
+meanwhile when another run begins. It is replaced when a batch would be through `replan_gain`
+sooner and loading what that takes pays, or the old cannot be placed any more. With
 items in flight nothing is admitted until the last has ended, and then it is replaced; only when a
 range has no device left are the ranges changed under way.
 """
@@ -12,11 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from orchestrator.machine.absence import absent
-from orchestrator.machine.assigning import NEVER, choose, offers, spread_out, take
+from orchestrator.machine.assigning import (
+    NEVER,
+    choose,
+    offers,
+    ranges_as_placed,
+    spread_out,
+    take,
+)
+from orchestrator.machine.offers import Offer, Range
 from orchestrator.machine.outcomes import drop_standins, fail_items, fail_plan
-from orchestrator.machine.partitioning import Offer, Range, bottleneck_s, partition
+from orchestrator.machine.partitioning import estimated_s, partition
 from orchestrator.machine.plans import Plan, PlanKey, Want, placement_of
 from orchestrator.machine.runs import Run
+from orchestrator.machine.stages import BATCH
 from orchestrator.machine.state import State
 from wire.errors import (
     BlobCorrupt,
@@ -32,6 +42,8 @@ from wire.messages.residency import Failure
 SERVING = ("waiting", "fetching", "cached", "loading", "resident")
 MENDED_AT_THE_DESK = frozenset({BlobMissing.kind, BlobCorrupt.kind, StoreUnreachable.kind})
 STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
+JUDGE_EVERY_S = 10.0  # at the beginning of runs; a client may begin many a second
+HORIZON = 200  # items that a plan is taken to serve: over these it must save what loading takes
 
 
 def ensure(state: State) -> float:
@@ -67,10 +79,9 @@ def _ensure(state: State, plan: Plan, leader: Run) -> float:
     if _is_broken(state, plan) and plan.broken is not None:
         fail_plan(state, plan, plan.broken.kind, plan.broken.reason)
         return NEVER
-    fleet = offers(state)
     wake = _unsettled_until(state)
     if wake <= state.now:
-        wake = _judge(state, plan, leader, fleet)
+        wake = _judge(state, plan, leader)
     if not plan.placements or any(placement.likely is None for placement in plan.placements):
         return min(wake, _starve(state, plan))
     plan.starved_since, plan.starved_of = None, None
@@ -94,34 +105,45 @@ def _unsettled_until(state: State) -> float:
     return max(asked, default=float("-inf"))
 
 
-def _judge(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> float:
+def _judge(state: State, plan: Plan, leader: Run) -> float:
     """Keep the plan, retire it, or make another; when to judge again."""
     if not plan.placements:
-        _renew(state, plan, leader, fleet)
+        _renew(state, plan, leader)
         return NEVER
-    names = frozenset(offer.device for offer in fleet)
+    names = usable_names(state)
     if names != plan.fleet:
         plan.fleet, plan.fleet_since, plan.judged = names, state.now, False
         _refresh(state, plan)
     elif not plan.flying and _unplaceable(plan):
         choose(state, plan)  # another plan took its devices meanwhile
-    wake = _compare(state, plan, leader, fleet)
+    elif not plan.flying and leader.run != plan.judged_for:
+        plan.judged &= state.now < plan.judged_at + JUDGE_EVERY_S
+    wake = _compare(state, plan, leader)
     renew = plan.retiring or _unplaceable(plan) or plan.want != leader.want
     if renew and not plan.flying:
-        _renew(state, plan, leader, fleet)
+        _renew(state, plan, leader)
     return wake
 
 
-def _compare(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> float:
-    """Once per change of the fleet: whether another plan would be so much better."""
+def usable_names(state: State) -> frozenset[str]:
+    return frozenset(device.name for device in state.devices if state.usable(device))
+
+
+def items_of(count: int | None) -> int:
+    """Items to plan for. One alone is taken to be the first of many: a plan stays."""
+    return BATCH if count is None or count <= 1 else count
+
+
+def _compare(state: State, plan: Plan, leader: Run) -> float:
+    """Once per change of the fleet, or per run: whether another plan would be so much better."""
     stable_at = plan.fleet_since + STABLE_S if plan.flying else state.now
     if not compatible(plan, leader):
         plan.retiring = True
     elif not plan.judged and state.now < stable_at:
         return stable_at
     elif not plan.judged:
-        plan.judged = True
-        plan.retiring = _worth_replacing(state, plan, fleet)
+        plan.judged, plan.judged_for, plan.judged_at = True, leader.run, state.now
+        plan.retiring = _worth_replacing(state, plan, leader)
         if not plan.retiring:
             spread_out(state, plan)
     return NEVER
@@ -144,43 +166,69 @@ def compatible(plan: Plan, run: Run) -> bool:
     return asked is None or asked == len(plan.placements)
 
 
-def _worth_replacing(state: State, plan: Plan, fleet: Sequence[Offer]) -> bool:
+def _worth_replacing(state: State, plan: Plan, leader: Run) -> bool:
+    """Whether a batch would be through so much sooner by another plan that loading it pays."""
+    manifest, exact = plan.manifest, plan.key[1]
+    fleet = offers(state, manifest, exact)
+    work = state.estimates.work(manifest, exact, items_of(leader.count))
     try:
-        fresh = partition(plan.manifest, fleet, plan.want.partitions)
+        fresh = draft(
+            state,
+            manifest,
+            exact,
+            plan.want,
+            partition(manifest, fleet, plan.want.partitions, work),
+        )
     except CrowdpipeError:
         return False  # what there is may still work; if it cannot be placed, starving tells
-    limit = (1 - state.options.replan_gain) * bottleneck_s(plan.manifest, fleet, ranges_of(plan))
-    return bottleneck_s(plan.manifest, fleet, fresh) < limit
+    now_s = estimated_s(manifest, fleet, ranges_as_placed(plan), work)
+    then_s = estimated_s(manifest, fleet, ranges_as_placed(fresh), work)
+    if not then_s < (1 - state.options.replan_gain) * now_s:
+        return False
+    readying_s = max(each.choice.ready_s for each in fresh.placements if each.choice is not None)
+    return (now_s - then_s) / work.items * max(work.items, HORIZON) > readying_s
 
 
-def _renew(state: State, plan: Plan, leader: Run, fleet: Sequence[Offer]) -> None:
+def draft(
+    state: State, manifest: Manifest, exact: bool, want: Want, ranges: Sequence[Range]
+) -> Plan:
+    """A plan that is nobody's, with preliminary devices."""
+    plan = Plan((manifest.digest, exact), manifest, want)
+    overhead = state.options.frame_overhead_nbytes
+    plan.placements = [placement_of(manifest, exact, each, overhead, state.now) for each in ranges]
+    choose(state, plan)
+    return plan
+
+
+def _renew(state: State, plan: Plan, leader: Run) -> None:
     """Ranges for what is asked for and there now. Without a way to them, those before stay if
     they can still be used."""
-    want, names = leader.want, frozenset(offer.device for offer in fleet)
+    want, names = leader.want, usable_names(state)
     usable = bool(plan.placements) and compatible(plan, leader) and not _unplaceable(plan)
     if usable and not plan.retiring and plan.want.partitions == want.partitions:
         plan.want = want
         return
     try:
-        ranges = best_ranges(state, plan.manifest, plan.key[1], want, fleet)
+        ranges = best_ranges(state, plan.manifest, plan.key[1], want, items_of(leader.count))
     except (NoDevice, FleetTooSmall) as error:
         plan.starved_of = (error.kind, error.reason)
         ranges = ranges_of(plan) if usable else ()
     plan.want, plan.retiring = want, False
-    if _spans(ranges) != _spans(ranges_of(plan)):
+    if ranges != ranges_of(plan):
         install(state, plan, ranges, names)
 
 
 def best_ranges(
-    state: State, manifest: Manifest, exact: bool, want: Want, fleet: Sequence[Offer]
+    state: State, manifest: Manifest, exact: bool, want: Want, items: int
 ) -> tuple[Range, ...]:
     """The planner's ranges, unless those that the devices already serve are about as good."""
-    fresh = partition(manifest, fleet, want.partitions)
+    fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact, items)
+    fresh = partition(manifest, fleet, want.partitions, work)
     served = _served_ranges(state, manifest, exact, fleet)
     if served is None or (want.partitions is not None and len(served) != want.partitions):
         return fresh
-    limit = (1 - state.options.replan_gain) * bottleneck_s(manifest, fleet, served)
-    return fresh if bottleneck_s(manifest, fleet, fresh) < limit else served
+    limit = (1 - state.options.replan_gain) * estimated_s(manifest, fleet, served, work)
+    return fresh if estimated_s(manifest, fleet, fresh, work) < limit else served
 
 
 def _served_ranges(
@@ -207,7 +255,7 @@ def _tilings(
     for last, device, streamed in held.get(first, ()):
         if device not in used and last < end:
             for rest in _tilings(held, last + 1, end, used | {device}):
-                yield (Range(first, last, streamed), *rest)
+                yield (Range(first, last, streamed, device), *rest)
 
 
 def install(state: State, plan: Plan, ranges: Sequence[Range], fleet: frozenset[str]) -> None:
@@ -230,9 +278,12 @@ def install(state: State, plan: Plan, ranges: Sequence[Range], fleet: frozenset[
 
 def repartition(state: State, plan: Plan) -> bool:
     """Other ranges under way, because one has no device left; whether that helps."""
-    fleet = offers(state)
+    manifest, exact = plan.manifest, plan.key[1]
+    fleet = offers(state, manifest, exact)
     try:
-        ranges = partition(plan.manifest, fleet, plan.want.partitions)
+        ranges = partition(
+            manifest, fleet, plan.want.partitions, state.estimates.work(manifest, exact)
+        )
     except CrowdpipeError as error:
         plan.starved_of = (error.kind, error.reason)
         return False
@@ -244,7 +295,8 @@ def repartition(state: State, plan: Plan) -> bool:
 
 def ranges_of(plan: Plan) -> tuple[Range, ...]:
     return tuple(
-        Range(each.partition.first, each.partition.last, each.streamed) for each in plan.placements
+        Range(each.partition.first, each.partition.last, each.streamed, each.meant)
+        for each in plan.placements
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orchestrator.machine.items import Item, ItemKey
-from orchestrator.machine.partitioning import Range, hold_need
+from orchestrator.machine.offers import Range, hold_need
 from orchestrator.machine.placement import Choice
 from orchestrator.machine.transitions import Lifecycle
 from wire.ids import PartitionId
@@ -30,13 +30,15 @@ class Want:
 @dataclass(slots=True)
 class Placement:
     """One range of a plan. `stamps`: per device the assignment that first listed it there.
-    `standins` are other devices that serve it for single items which failed on `device`."""
+    `meant`: whom the planner's estimate had it on. `standins` are other devices that serve it for
+    single items which failed on `device`."""
 
     partition: PartitionId
     streamed: bool
     segments: tuple[SegmentSpec, ...]
     hop_nbytes: int
     life: Lifecycle
+    meant: str | None = None
     device: str | None = None
     choice: Choice | None = None
     assigned_at: float = 0.0
@@ -64,7 +66,7 @@ class Placement:
 class Plan:
     """`flying` are its admitted items, in order of admission. `fleet` are the devices that could
     be used, since when; `judged`: whether it was compared with a new one for
-    them; `retiring`: nothing is admitted until it can be replaced.
+    them, for which run and when; `retiring`: nothing is admitted until it can be replaced.
     `starved_since`: from when on there was no device for something that waits.
     `check_at`: no item in flight is due to be looked after before. `moved_at`: when an item of
     it was last admitted, or ended."""
@@ -78,6 +80,8 @@ class Plan:
     fleet_since: float = float("-inf")
     retiring: bool = False
     judged: bool = False
+    judged_for: str = ""
+    judged_at: float = float("-inf")
     starved_since: float | None = None
     starved_of: tuple[str, str] | None = None
     broken: Failure | None = None
@@ -127,4 +131,5 @@ def placement_of(
         segments=manifest.segments[each.first : each.last + 1],
         hop_nbytes=hold_need(manifest, each.first, each.last) + 2 * overhead_nbytes,
         life=Lifecycle("placement", str(partition), "planned", now),
+        meant=each.device,
     )

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from orchestrator.machine.assigning import choose, compute_s, offer_of, offers
+from orchestrator.machine.assigning import compute_s, offer_of, offers, ranges_as_placed
 from orchestrator.machine.devices import Device
 from orchestrator.machine.models import model_named
-from orchestrator.machine.partitioning import check_wanted, fits, megabytes
-from orchestrator.machine.placement import check_policy
-from orchestrator.machine.planning import best_ranges, ranges_of
-from orchestrator.machine.plans import Placement, Plan, Want, placement_of
+from orchestrator.machine.offers import Offer, Range, fits, megabytes
+from orchestrator.machine.partitioning import check_wanted, estimated_s
+from orchestrator.machine.placement import check_policy, duration
+from orchestrator.machine.planning import (
+    best_ranges,
+    draft,
+    items_of,
+    ranges_of,
+    usable_names,
+)
+from orchestrator.machine.plans import Placement, Plan, Want
+from orchestrator.machine.stages import Work
 from orchestrator.machine.state import State
 from wire.errors import CrowdpipeError, FleetTooSmall
 from wire.manifest import Manifest
@@ -35,34 +44,32 @@ def preview(state: State, asked: RequestPlan) -> Planned:
     plan = _draft(state, manifest, asked)
     rows = tuple(_row(state, plan, placement) for placement in plan.placements)
     used = {row.device for row in rows}
+    exact = asked.options.exact
+    fleet = offers(state, manifest, exact)
+    work = state.estimates.work(manifest, exact, items_of(asked.items))
     left_out = {
-        device.name: _why_not(state, manifest, device, len(rows))
+        device.name: _why_not(state, plan, device, fleet, work)
         for device in sorted(state.devices, key=lambda each: each.name)
         if device.name not in used
     }
-    return Planned(asked.request, manifest.name, rows, left_out)
+    batch_s = estimated_s(manifest, fleet, ranges_as_placed(plan), work)
+    return Planned(asked.request, manifest.name, rows, left_out, work.items, batch_s)
 
 
 def _draft(state: State, manifest: Manifest, asked: RequestPlan) -> Plan:
     """A plan that is nobody's, made as the next run's would be."""
     exact, want = asked.options.exact, Want(asked.options.partitions, asked.options.policy)
-    fleet = offers(state)
     present = state.plans.get((manifest.digest, exact))
-    names = frozenset(offer.device for offer in fleet)
     if (
         present is not None
         and present.placements
         and present.want.partitions == want.partitions
-        and (present.fleet == names)
+        and present.fleet == usable_names(state)
     ):
         ranges = ranges_of(present)
     else:
-        ranges = best_ranges(state, manifest, exact, want, fleet)
-    overhead = state.options.frame_overhead_nbytes
-    draft = Plan((manifest.digest, exact), manifest, want)
-    draft.placements = [placement_of(manifest, exact, each, overhead, state.now) for each in ranges]
-    choose(state, draft)
-    return draft
+        ranges = best_ranges(state, manifest, exact, want, items_of(asked.items))
+    return draft(state, manifest, exact, want, ranges)
 
 
 def _row(state: State, plan: Plan, placement: Placement) -> PlannedPartition:
@@ -85,11 +92,18 @@ def _row(state: State, plan: Plan, placement: Placement) -> PlannedPartition:
         boundary_nbytes=plan.manifest.cuts[part.cut].bound_nbytes,
         compute_s=compute_s(state, placement),
         reason=choice.reason,
+        measured=len(_measured(state, plan, placement)),
     )
 
 
-def _why_not(state: State, manifest: Manifest, device: Device, rows: int) -> str:
-    life = device.life.state
+def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
+    """Segments of it that some device has run."""
+    known = state.estimates.of(plan.manifest, plan.key[1]).measured
+    return [segment.index for segment in placement.segments if segment.index in known]
+
+
+def _why_not(state: State, plan: Plan, device: Device, fleet: Sequence[Offer], work: Work) -> str:
+    life, manifest = device.life.state, plan.manifest
     said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
     offer = offer_of(state, device)
     if life in said:
@@ -98,4 +112,33 @@ def _why_not(state: State, manifest: Manifest, device: Device, rows: int) -> str
         return "it was not heard of lately"
     if not any(fits(manifest, i, i, offer) for i in range(len(manifest.segments))):
         return f"no segment fits it (its budget is {megabytes(offer.budget_nbytes)})"
-    return f"{rows} partitions are placed better"
+    if plan.want.partitions is not None:
+        return f"{plan.want.partitions} partitions were asked for, and others are through sooner"
+    return _slower(plan, device.name, fleet, work)
+
+
+def _slower(plan: Plan, name: str, fleet: Sequence[Offer], work: Work) -> str:
+    """What a batch would take with this device in the plan, wherever it hinders least."""
+    without = ranges_as_placed(plan)
+    ways = _ways_with(without, name)
+    with_s = min(estimated_s(plan.manifest, fleet, ranges, work) for ranges in ways)
+    without_s = estimated_s(plan.manifest, fleet, without, work)
+    if not without_s < with_s < float("inf"):
+        return f"the batch is as fast without it: {work.items} items in {duration(without_s)}"
+    return (
+        f"it would make the batch slower: {work.items} items take about {duration(without_s)} "
+        f"without it, {duration(with_s)} with it"
+    )
+
+
+def _ways_with(ranges: Sequence[Range], name: str) -> list[tuple[Range, ...]]:
+    """The device in another's place, or taking a part of its segments off one end."""
+    ways = []
+    for at, each in enumerate(ranges):
+        before, after = tuple(ranges[:at]), tuple(ranges[at + 1 :])
+        ways.append((*before, replace(each, device=name), *after))
+        for cut in range(each.first + 1, each.last + 1):
+            head, tail = replace(each, last=cut - 1), replace(each, first=cut)
+            ways.append((*before, replace(head, device=name), tail, *after))
+            ways.append((*before, head, replace(tail, device=name), *after))
+    return ways

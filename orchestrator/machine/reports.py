@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import assignments, liveness, recovery, releases, replacing
+from orchestrator.machine import (
+    assignments,
+    liveness,
+    profiling,
+    recovery,
+    releases,
+    replacing,
+)
 from orchestrator.machine.devices import Device
 from orchestrator.machine.events import (
     AssignmentSeen,
@@ -252,7 +259,11 @@ def _learn_task(state: State, device: Device, told: TaskDone) -> None:
         return
     cost = sum(segment.cost for segment in manifest.segments[task.first : task.last + 1])
     part = PartitionId(run.model, run.options.exact, task.first, task.last)
-    state.estimates.learn_task(device.name, part, cost, told.compute_s)
+    estimates = state.estimates
+    nbytes, hop_s = (told.input_nbytes, told.output_nbytes), told.decode_s + told.encode_s
+    estimates.learn_frames(device.name, manifest, part, hop_s, nbytes)
+    estimates.learn_task(device.name, part, cost, told.compute_s)
+    profiling.task_done(state, device, part)
 
 
 def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
@@ -300,7 +311,7 @@ def _pong(state: State, device: Device, told: Pong) -> None:
 
 
 def _profiled(state: State, device: Device, told: Profiled) -> None:
-    state.estimates.learn_profile(device.name, told.partition, told.segment_s)
+    profiling.profiled(state, device, told)
 
 
 def _progress(state: State, item: Item, what: str, cut: int, device: Device) -> None:

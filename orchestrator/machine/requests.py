@@ -18,7 +18,7 @@ from orchestrator.machine.instructions import (
 )
 from orchestrator.machine.items import Item, input_fault
 from orchestrator.machine.models import awaits_model, model_named
-from orchestrator.machine.partitioning import check_wanted, partition
+from orchestrator.machine.partitioning import check_wanted, require
 from orchestrator.machine.placement import check_policy
 from orchestrator.machine.planning import try_again
 from orchestrator.machine.runs import Run
@@ -118,7 +118,7 @@ def _checked(state: State, asked: Submit) -> Manifest:
     check_policy(options.policy)
     check_wanted(manifest, options.partitions)
     with contextlib.suppress(NoDevice):  # one may come: the run waits for it, within a limit
-        partition(manifest, offers(state, hopeful=True), options.partitions)
+        require(manifest, offers(state, hopeful=True), options.partitions)
     return manifest
 
 

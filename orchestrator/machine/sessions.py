@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from orchestrator.machine import assignments, liveness, replacing
+from orchestrator.machine import assignments, liveness, models, replacing
 from orchestrator.machine.events import Connected, Disconnected, ForgetAsked, GenerationRaised
-from orchestrator.machine.instructions import ClearDevice, PublishModel, PublishState
+from orchestrator.machine.instructions import ClearDevice, ForgetTimes, PublishState
 from orchestrator.machine.state import State
 from wire import WIRE_VERSION
-from wire.messages.model import summary_of
 from wire.messages.state import OrchestratorState
 
 
@@ -19,7 +18,7 @@ def connected(state: State, event: Connected) -> None:
     state.met_broker = True
     _publish_state(state)
     for manifest in state.models.values():
-        state.emit(PublishModel(summary_of(manifest)))
+        models.publish(state, manifest)
     assignments.publish_all(state)
     liveness.heard_again(state)
     for run in state.runs.values():
@@ -71,6 +70,7 @@ def forget_asked(state: State, event: ForgetAsked) -> None:
     replacing.device_gone(state, event.device, f"{event.device} was forgotten")
     state.devices.forget(event.device)
     state.estimates.forget(event.device)
+    state.emit(ForgetTimes(device=event.device))
     state.outbox.drop(event.device)
     state.published.pop(event.device, None)
     state.emit(ClearDevice(event.device))

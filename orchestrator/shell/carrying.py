@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import astuple
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,10 @@ class Carrying:
             told.StoreOutcome: self._store_outcome,
             told.StoreCount: lambda said: journal.store_count(said.run, said.count),
             told.StoreEnding: lambda said: journal.end_run(said.run, said.kind, said.reason),
+            told.StoreTimes: lambda said: journal.store_times(
+                [astuple(each) for each in said.times]
+            ),
+            told.ForgetTimes: lambda said: journal.forget_times(said.model, said.device),
             told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),
             told.ForgetInputs: lambda said: journal.forget_inputs(said.run, said.items),
             told.ForgetRun: self._forget_run,

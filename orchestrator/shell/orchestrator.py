@@ -20,6 +20,7 @@ from orchestrator.adapters.journal import Journal, JournaledRun
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.events import Event, ForgetAsked, Outcome, Started, StoredRun, Ticked
 from orchestrator.machine.machine import OrchestratorMachine
+from orchestrator.machine.times import SegmentTime
 from orchestrator.shell.carrying import Carrying
 from orchestrator.shell.listening import Listening
 from orchestrator.shell.mailbox import Mailbox
@@ -198,7 +199,8 @@ class Orchestrator:
         runs = tuple(_stored(run) for run in self._journal.replay())
         generation = self._listening.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
-        self._handle(Started(self._boot, generation, runs, self._settings.store_base))
+        times = tuple(SegmentTime(*each) for each in self._journal.times())
+        self._handle(Started(self._boot, generation, runs, self._settings.store_base, times))
         self._watch.start()
         self._connection.start()
 

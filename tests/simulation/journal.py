@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from orchestrator.machine.events import Outcome, StoredRun
 from orchestrator.machine.instructions import StoreRun
+from orchestrator.machine.times import SegmentTime
 
 
 @dataclass
@@ -22,6 +23,7 @@ class JournaledRun:
 class Journal:
     def __init__(self) -> None:
         self.generation = 0
+        self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
         self.runs: dict[str, JournaledRun] = {}
         self.ever: dict[tuple[str, int], str | None] = {}
 

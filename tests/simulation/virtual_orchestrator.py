@@ -66,7 +66,8 @@ class VirtualOrchestrator:
         self.generations.append(self.journal.generation)
         now = self.world.clock.now
         runs = self.journal.replay(now)
-        self.feed(ev.Started(f"o{self.boots}", self.journal.generation, runs, "http://:1"))
+        times = tuple(self.journal.times.values())
+        self.feed(ev.Started(f"o{self.boots}", self.journal.generation, runs, "http://:1", times))
         self.feed(ev.ModelAdded(self.world.manifest))
         self.connect(clean=True)
 
@@ -199,6 +200,17 @@ class VirtualOrchestrator:
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         self.journal.runs[each.run].fault = (each.kind, each.reason)
+
+    def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
+        for time in each.times:
+            self.journal.times[time.model, time.exact, time.device, time.segment] = time
+
+    def _do_ForgetTimes(self, each: ins.ForgetTimes) -> None:  # noqa: N802
+        self.journal.times = {
+            key: time
+            for key, time in self.journal.times.items()
+            if each.model != time.model and each.device != time.device
+        }
 
     def _do_StoreAcknowledged(self, each: ins.StoreAcknowledged) -> None:  # noqa: N802
         self.journal.acknowledge(each.run, each.items)

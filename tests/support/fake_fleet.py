@@ -16,6 +16,7 @@ from orchestrator.machine import events as ev
 from orchestrator.machine import instructions as ins
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.times import SegmentTime
 from tests.support.tiny_manifest import MB
 from wire.elements import Element
 from wire.ids import ActivationId, PartitionId, TaskId
@@ -395,6 +396,10 @@ class FakeAgent:
     def _on_ping(self, command: cmd.Ping) -> None:
         self.say(dev.Pong(command.nonce, self.world.now + 1000.0))
 
+    def _on_profile(self, command: cmd.Profile) -> None:
+        count = command.partition.last - command.partition.first + 1
+        self.say(dev.Profiled(command.partition, (self.compute_s,) * count))
+
     def _on_acknowledge(self, command: cmd.Acknowledge) -> None:
         if command.boot == self.boot and command.seq >= self.first_unacknowledged:
             del self.unacknowledged[: command.seq - self.first_unacknowledged + 1]
@@ -428,6 +433,7 @@ class World:
         self.runs: dict[str, ev.StoredRun] = {}
         self.inputs: dict[str, dict[int, None]] = {}
         self.finals: dict[str, dict[int, ev.Outcome]] = {}
+        self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
         self.feeding: dict[str, tuple[int, int]] = {}
         self.lose_frame: Callable[[str, ActivationId, str], bool] = lambda a, b, c: False
         self.starts = 0
@@ -453,7 +459,8 @@ class World:
             )
             for name, run in self.runs.items()
         )
-        self._handle(ev.Started(f"o{self.starts}", self.starts, runs, "http://:1"))
+        times = tuple(self.times.values())
+        self._handle(ev.Started(f"o{self.starts}", self.starts, runs, "http://:1", times))
         self._handle(ev.ModelAdded(self.manifest))
         self._handle(ev.Connected(f"oc{self.starts}"))
         for name, assignment in list(self.retained.items()):
@@ -561,6 +568,10 @@ class World:
     def _do_ForgetInputs(self, each: ins.ForgetInputs) -> None:  # noqa: N802
         for item in each.items:
             self.inputs.get(each.run, {}).pop(item, None)
+
+    def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
+        for time in each.times:
+            self.times[time.model, time.exact, time.device, time.segment] = time
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         self.runs[each.run] = replace(self.runs[each.run], fault=(each.kind, each.reason))

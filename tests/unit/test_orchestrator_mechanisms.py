@@ -49,7 +49,7 @@ def test_with_a_slow_first_partition_and_cheap_loads_the_last_is_fetched_after_i
     world = World(manifest).begin("a", "b", "c", fetch_s=0.1, load_s=0.05)
     for agent in world.agents.values():
         agent.compute_s = 10.0
-    world.submit(items=2)
+    world.submit(items=2, options=RunOptions(partitions=3))
     world.complete(items=2, limit_s=120.0)
     first_task = world.happened("TaskStarted")[0][0]
     last_fetch = world.happened("FetchStarted")[-1]
@@ -60,7 +60,7 @@ def test_with_a_slow_first_partition_and_cheap_loads_the_last_is_fetched_after_i
 
 def test_equal_cold_loads_overlap() -> None:
     world = three(fetch_s=5.0)
-    world.submit(items=2)
+    world.submit(items=2, options=RunOptions(partitions=3))
     world.complete(items=2)
     starts = [at for at, _, _ in world.happened("FetchStarted")]
     assert len(starts) == 3
@@ -175,8 +175,8 @@ def test_after_a_run_no_device_holds_anything_and_no_input_is_kept() -> None:
 
 
 def test_more_partitions_than_devices_are_served_by_evicting_and_loading_again() -> None:
-    world = World(tiny_manifest(weights=[30 * MB] * 4)).begin("a", "b", budget=40 * MB)
-    world.submit(items=3)
+    world = World(tiny_manifest(weights=[30 * MB] * 4)).begin("a", "b", budget=92 * MB)
+    world.submit(items=3, options=RunOptions(partitions=4))
     world.complete(items=3)
     loaded = world.happened("PartitionLoaded")
     assert len({text.split("partition=")[1].split(")")[0] for _, _, text in loaded}) == 4
@@ -215,7 +215,7 @@ def test_runs_that_want_different_partitions_wait_for_each_other() -> None:
 def test_a_route_is_empty_until_the_dependent_is_chosen() -> None:
     manifest = tiny_manifest(weights=[10 * MB, MB], costs=[2e11, 1e8])
     world = World(manifest).begin("a", "b", compute_s=9.0)
-    world.submit(items=1)
+    world.submit(items=1, options=RunOptions(partitions=2))
     world.complete(items=1, limit_s=100.0)
     first = [
         route.dependents

@@ -263,7 +263,7 @@ def test_when_every_device_fails_to_load_items_end_with_that_reason() -> None:
         agent.fail_load = lambda partition: (
             Failure("blob_missing", "the store has no such blob") if partition.first == 2 else None
         )
-    world.submit(items=2)
+    world.submit(items=2, options=RunOptions(partitions=3))
     world.complete(items=2)
     assert world.outcomes["r1", 0] == ["blob_missing"]
     assert "segments 2 to 3" in world.told[-1].reason  # type: ignore[union-attr] # an ItemFailed
@@ -475,8 +475,8 @@ def test_a_device_that_joins_is_used_by_the_next_run_if_that_is_much_better() ->
     world.agents["b"] = FakeAgent(world, "b")
     world.agents["b"].start()
     world.run_for(1.0)
-    world.submit("r2", items=2)
-    world.complete("r2", items=2)
+    world.submit("r2", items=20)
+    world.complete("r2", items=20)
     assert {name for _, name, _ in world.happened("TaskDone")} == {"a", "b"}
 
 

@@ -9,7 +9,9 @@ from wire.manifest import Manifest, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """`symbols` bounds symbolic dimensions; `limit_nbytes` the raw bytes of one item's inputs."""
+    """`symbols` bounds symbolic dimensions; `limit_nbytes` the raw bytes of one item's inputs.
+    `segment_s`: seconds that each segment took on the middle one of the devices that ran it, None
+    where none did yet."""
 
     name: str
     digest: str
@@ -21,6 +23,7 @@ class ModelSummary:
     input_limit_nbytes: int
     output_limit_nbytes: int
     notes: tuple[str, ...] = ()
+    segment_s: tuple[float | None, ...] = ()
 
 
 def summary_of(manifest: Manifest) -> ModelSummary:

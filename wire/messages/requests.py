@@ -86,12 +86,13 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """Who would serve what, and why; changes nothing."""
+    """Who would serve what, and why; changes nothing. `items`: how many would be run."""
 
     type: ClassVar[str] = "request_plan"
     request: str
     model: str
     options: RunOptions = RunOptions()
+    items: int | None = None
 
 
 Request = Submit | Finish | CancelRun | AcknowledgeResults | Resume | Renew | RequestPlan
@@ -149,7 +150,8 @@ class RunWaits:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """One row of a plan. `reason` is a sentence: why this device."""
+    """One row of a plan. `reason` is a sentence: why this device. `measured`: of so many of its
+    segments the cost was measured on a device; of the others it is estimated."""
 
     first: int
     last: int
@@ -162,15 +164,20 @@ class PlannedPartition:
     boundary_nbytes: int
     compute_s: float
     reason: str
+    measured: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
+    """`batch_s`: how long `items` items are estimated to take."""
+
     type: ClassVar[str] = "planned"
     request: str
     model: str
     partitions: tuple[PlannedPartition, ...]
     left_out: dict[str, str]
+    items: int = 0
+    batch_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

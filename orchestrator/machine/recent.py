@@ -1,0 +1,41 @@
+"""The last few measurements of one thing, and the middle one of them.
+
+The first is kept only until a second comes: a first run pages weights in and warms caches. One
+that takes ten times as long, because a phone was busy, does not move the middle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from statistics import median
+
+KEPT = 9
+
+
+class Recent:
+    def __init__(self, values: Iterable[float] = (), *, first: bool = True) -> None:
+        """`first`: the next value is the first of all."""
+        self._values: deque[float] = deque(values, maxlen=KEPT)
+        self._doubtful = False
+        self._first = first and not self._values
+        self._middle: float | None = None
+
+    def add(self, value: float) -> None:
+        if self._doubtful:
+            self._values.clear()
+        self._doubtful, self._first = self._first, False
+        self._values.append(value)
+        self._middle = None
+
+    @property
+    def middle(self) -> float:
+        """The median; raises ValueError if there is nothing yet."""
+        if self._middle is None:
+            if not self._values:
+                raise ValueError("nothing was measured yet")
+            self._middle = median(self._values)
+        return self._middle
+
+    def __len__(self) -> int:
+        return len(self._values)
