@@ -22,6 +22,10 @@ class Broker(Protocol):
     def packet_limit_nbytes(self) -> int | None:
         """The largest packet it takes, if we know; a broker may announce it in CONNACK too."""
 
+    @property
+    def running(self) -> bool:
+        """Whether what we started still runs; true for a broker of somebody else's."""
+
     def url_for(self, user: str) -> BrokerUrl:
         """Where to connect as `user`, with the secret."""
 

@@ -27,6 +27,11 @@ class ExternalBroker:
         """Unknown before connecting: CONNACK announces it."""
         return None
 
+    @property
+    def running(self) -> bool:
+        """As far as we know: whether it answers, whoever connects finds out."""
+        return True
+
     def url_for(self, user: str) -> BrokerUrl:
         return self._url
 

@@ -2,12 +2,16 @@
 
 Starts them in the order in which they need each other and stops them in the reverse one; a start
 that fails half-way stops what was started. Keeps the broker's users as the file of users has
-them, so that `crowdpipe device add` works while this runs.
+them, so that `crowdpipe device add` works while this runs, and starts a broker of ours again that
+has ended: everybody connects to it again, and goes on.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -33,6 +37,9 @@ CLIENT = "local"  # the user as whom commands on this machine connect
 LOOPBACK = "127.0.0.1"
 READY_LIMIT_S = 20.0
 LOOK_EVERY_S = 0.3
+BROKER_STARTS, BROKER_STARTS_S = 4, 60.0  # a broker that ends more often has a fault of its own
+
+_log = logging.getLogger("crowdpipe.up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class System:
         self._stack = ExitStack()
         self._ending = threading.Event()
         self._known: tuple[User, ...] = ()
+        self._broker_starts: deque[float] = deque(maxlen=BROKER_STARTS)
         self.credentials: Credentials
         self.broker: Broker
         self.store: StoreServer
@@ -140,9 +148,24 @@ class System:
     def run(self) -> None:
         """Serve until `end`; raises why if a part of it ends by itself."""
         while not self._ending.wait(LOOK_EVERY_S):
+            self._keep_broker()
             self._follow_users()
             if not self.orchestrator.running:
                 raise self.orchestrator.failure or OperatorError("the orchestrator has ended")
+
+    def _keep_broker(self) -> None:
+        """Raises `OperatorError` if it ends again and again, or cannot be started."""
+        if self.broker.running:
+            return
+        now, starts = time.monotonic(), self._broker_starts
+        if len(starts) == BROKER_STARTS and now - starts[0] < BROKER_STARTS_S:
+            raise OperatorError(
+                f"{self.broker.describe()}, ended {BROKER_STARTS + 1} times within "
+                f"{BROKER_STARTS_S:.0f} s; look there for why, then start `crowdpipe up` again"
+            )
+        starts.append(now)
+        _log.warning("the broker has ended; it is started again")
+        self.broker.start()
 
     def _follow_users(self) -> None:
         users = self.credentials.users()
