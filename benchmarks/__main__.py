@@ -63,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
         "--model", default="minilm", help=f"{', '.join(sorted(BUILT))}, or a file of your own"
     )
     parser.add_argument(
+        "--cells", metavar="VALUE,…", help="values after which cells of your own model end"
+    )
+    parser.add_argument(
         "--cache", type=Path, default=Path.home() / ".cache" / "crowdpipe", metavar="FOLDER"
     )
     return parser
@@ -72,11 +75,16 @@ def chosen(only: str | None) -> tuple[str, ...]:
     """The subjects asked for, in the order in which they run; `UserError` for unknown names."""
     if only is None:
         return SUBJECTS
-    names = {name.strip() for name in only.split(",") if name.strip()}
+    names = set(_named(only))
     unknown = sorted(names - set(SUBJECTS))
     if unknown or not names:
         raise UserError(f"--only takes some of {', '.join(SUBJECTS)}, not {only!r}")
     return tuple(name for name in SUBJECTS if name in names)
+
+
+def _named(text: str | None) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _run(asked: argparse.Namespace, console: Console) -> int:
@@ -84,27 +92,33 @@ def _run(asked: argparse.Namespace, console: Console) -> int:
     for target in (asked.json, asked.pictures):
         if target is not None and not target.absolute().parent.is_dir():
             raise UserError(f"there is no folder {target.absolute().parent} to write into")
-    described = machine()
-    work = work_of(asked.model, asked.cache, console.print)
+    work = work_of(asked.model, asked.cache, console.print, _named(asked.cells))
+    report = {"machine": machine(), "model": work.name, "quick": asked.quick}
     rows: list[Row] = []
-    with Bench(work, Options(asked.quick), console.print) as bench:
-        for name in names:
-            outcome = _measure(name, bench)
-            rows += outcome.rows
-            _draw(outcome, asked.pictures)
+    try:
+        with Bench(work, Options(asked.quick), console.print) as bench:
+            for name in names:
+                outcome = _measure(name, bench)
+                rows += outcome.rows
+                _draw(outcome, asked.pictures)
+                _write(asked.json, report, rows)
+    finally:  # whoever ends it early keeps what was measured
+        _show(rows)
+    return 0
+
+
+def _write(path: Path | None, report: dict[str, object], rows: Sequence[Row]) -> None:
+    if path is not None:
+        whole = report | {"rows": [row.plain() for row in rows]}
+        path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
+
+
+def _show(rows: Sequence[Row]) -> None:
     output = Console(highlight=False)
     if not output.is_terminal:
         output = Console(highlight=False, width=WIDE)
-    output.print(table(rows))
-    if asked.json is not None:
-        plain = {
-            "machine": described,
-            "model": work.name,
-            "quick": asked.quick,
-            "rows": [row.plain() for row in rows],
-        }
-        asked.json.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    return 0
+    if rows:
+        output.print(table(rows))
 
 
 def _measure(name: str, bench: Bench) -> Outcome:

@@ -20,6 +20,7 @@ TITLE = 26.0
 LEGEND_LINE = 20.0
 CHARACTER = 6.6  # px that one takes in the legend's type, on average
 TICKS = 8
+NARROWEST = 1e-9
 ROOM = 1.06  # the highest value stays this far below the top
 
 STYLE = """
@@ -103,8 +104,9 @@ class _Plane:
 
 
 def _range(least: float, most: float) -> tuple[float, float]:
-    """Never empty."""
-    return (least, most) if most > least else (least - 0.5, least + 0.5)
+    """Never so narrow that its ends could not be told apart."""
+    wide = most - least > NARROWEST * max(1.0, abs(least), abs(most))
+    return (least, most) if wide else (least - 0.5, max(most, least) + 0.5)
 
 
 def colour(index: int, count: int) -> str:

@@ -108,9 +108,12 @@ class Fleet:
         online = sum(state is not None and state.status == "online" for state in states)
         return online == len(self.names) and self.work.name in seen.models
 
-    def session(self, **options: Any) -> Session:
-        """A client of the fleet; close it."""
-        return Session(self.work.name, self._url, timeout_s=RUN_LIMIT_S, **options)
+    def session(self, *, partitions: int | None = None, **options: Any) -> Session:
+        """A client of the fleet, which has every agent serve a partition unless it is told
+        another number; close it."""
+        wanted = partitions or min(len(self.names), len(self.manifest.segments))
+        options |= {"partitions": wanted, "timeout_s": RUN_LIMIT_S}
+        return Session(self.work.name, self._url, **options)
 
     def watched(self, act: Callable[[], None], count: int) -> list[list[Stage]]:
         """The stages of the `count` items that `act` runs through the fleet, item by item."""

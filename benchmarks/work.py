@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+
+import onnx
 
 from crowdpipe.demo.work import generated_items
 from crowdpipe.items_file import Arrays
@@ -24,7 +25,7 @@ from wire.manifest import Manifest
 SEQUENCE = 128
 ITEMS = 60
 PASSAGE = 40  # sentences joined to one text: at least eight tokens each
-OWN_SYMBOL = 128  # what a symbolic dimension of somebody's own model is taken for
+TOKEN_INPUTS = {"input_ids", "attention_mask"}
 BUILT = {"minilm": "build_minilm", "standin": "build_standin"}
 CELL_ENDS = {"minilm": ("layer2.norm", "layer5.norm")}
 
@@ -39,11 +40,14 @@ class Work:
     items: tuple[Arrays, ...]
     max_shape: dict[str, int]
     cell_ends: tuple[str, ...] = ()
+    count: int = ITEMS
 
     def first(self, count: int) -> Work:
         """The same with `count` items, which repeat if there are fewer."""
+        if not self.items:
+            return replace(self, count=count)
         chosen = tuple(self.items[index % len(self.items)] for index in range(count))
-        return replace(self, items=chosen)
+        return replace(self, items=chosen, count=count)
 
     def tokens(self, count: int) -> Work:
         """The same with items of `count` tokens instead of more; as it is for other models."""
@@ -56,18 +60,33 @@ class Work:
 
     def ready(self, manifest: Manifest) -> Work:
         """The same with items, made up if there are none."""
-        return self if self.items else replace(self, items=generated_items(manifest, ITEMS))
+        return self if self.items else replace(self, items=generated_items(manifest, self.count))
 
 
-def work_of(model: str, cache: Path, say: Callable[[str], None]) -> Work:
-    """`standin`, `minilm`, or a file. Raises `UserError` if it is none of these."""
+def work_of(
+    model: str, cache: Path, say: Callable[[str], None], cell_ends: tuple[str, ...] = ()
+) -> Work:
+    """`standin`, `minilm`, or a file, whose cells end after the values `cell_ends`.
+
+    Raises `UserError` if it is none of these.
+    """
     if model in BUILT:
         return _built(model, cache, say)
     path = Path(model)
     if not path.is_file():
         raise UserError(f"--model takes {', '.join(sorted(BUILT))} or a file, not {model!r}")
     name = re.sub(r"[^a-z0-9-]+", "-", path.stem.lower()).strip("-")[:32] or "model"
-    return Work(name, path, (), {})
+    if not _takes_tokens(path):
+        return Work(name, path, (), {}, cell_ends)
+    bounds = {"batch": 1, "sequence": SEQUENCE}
+    return Work(name, path, _passages(tokenise, ITEMS, cache), bounds, cell_ends)
+
+
+def _takes_tokens(path: Path) -> bool:
+    """Whether it is an encoder of texts of the usual kind, for which there are items."""
+    graph = onnx.load(path, load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    return {port.name for port in graph.input} - weights == TOKEN_INPUTS
 
 
 def _built(name: str, cache: Path, say: Callable[[str], None]) -> Work:
@@ -81,14 +100,15 @@ def _built(name: str, cache: Path, say: Callable[[str], None]) -> Work:
         build: Callable[[Path, Path], Path] = getattr(source, BUILT[name])
         build(model, cache)
     bounds = {"batch": 1, "sequence": SEQUENCE}
-    return Work(name, model, _passages(source, ITEMS, cache), bounds, CELL_ENDS[name])
+    items = _passages(getattr(source, "tokenise", tokenise), ITEMS, cache)
+    return Work(name, model, items, bounds, CELL_ENDS[name])
 
 
-def _passages(source: ModuleType, count: int, cache: Path) -> tuple[Arrays, ...]:
+def _passages(
+    encode: Callable[[tuple[str, ...], Path], list[Arrays]], count: int, cache: Path
+) -> tuple[Arrays, ...]:
     """Texts of exactly `SEQUENCE` tokens, each beginning with another sentence."""
     texts = tuple(" ".join(_sentences_from(start)) for start in range(count))
-    encode: Callable[[tuple[str, ...], Path], list[Arrays]]
-    encode = getattr(source, "tokenise", tokenise)
     return tuple(_shortened(item) for item in encode(texts, cache))
 
 

@@ -80,8 +80,8 @@ def _cases(work: Work) -> Iterator[Case]:
             len(work.cell_ends) + 1,
             work.cell_ends,
         )
-    planned = work.first(PLANNED_ITEMS) if work.items else work
-    yield Case("planned", f"{PHONES} partitions, {PLANNED_ITEMS} items", planned, PHONES)
+    planned = f"{PHONES} partitions, {PLANNED_ITEMS} items"
+    yield Case("planned", planned, work.first(PLANNED_ITEMS), PHONES)
 
 
 def _measure(bench: Bench, rack: Rack, case: Case, outcome: Outcome) -> None:

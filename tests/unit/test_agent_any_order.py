@@ -299,6 +299,7 @@ class AnyOrder(RuleBasedStateMachine):
             self.the_connection_goes_or_comes()
         self.time_passes(10.0)
         for _ in range(200):
+            self.time_passes(0.5)  # an input waits a while for room for its output, then goes
             self.a_barrier_opens(0)
             self.a_barrier_opens(2)
             self.a_barrier_opens(4)

@@ -64,7 +64,8 @@ def test_a_partition_is_loaded_as_soon_as_it_is_cached() -> None:
     bench.now += 2.0
     bench.fetch_all()
     load = bench.the_last(told.Load)
-    assert load == told.Load(1, A, False, CAPABILITIES.memory_budget_nbytes)
+    left = CAPABILITIES.disk_budget_nbytes - sum(blob.nbytes for blob in A.blobs)
+    assert load == told.Load(1, A, False, CAPABILITIES.memory_budget_nbytes, left)
     bench.ready(A)
     loaded = bench.reported(PartitionLoaded)[0]
     assert (loaded.tier, loaded.fetched_nbytes) == (3, sum(b.nbytes for b in A.blobs))

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edge_agent.adapters.cache import BlobCache
+from edge_agent.adapters.memory import collect_and_trim, rss_nbytes
 from edge_agent.adapters.onnx_runtime import Segment, max_opset, runtime_version
 from edge_agent.adapters.onnx_values import (
     element_of,
@@ -189,12 +190,35 @@ def test_a_partition_computes_what_the_whole_model_does(make_chain, exact: bool,
     assert len(seconds) == 4
 
 
-def test_streaming_keeps_one_segment_in_memory(make_chain):
-    chain = make_chain()
-    partition = Partition(chain.assigned(), chain.cache, streamed=True, budget_nbytes=BUDGET)
-    for _ in range(2):
-        partition.run({"h0": value_of(Element.FLOAT, (1, WIDTH), bytes(4 * WIDTH))})
-        assert partition.loaded_count <= 1
+def test_streaming_keeps_the_weights_of_no_segment_in_memory(make_chain):
+    """Behind each run all weights are given back; resident, they stay."""
+    chain = make_chain(layers=4, width=1024)  # 4 MiB a segment
+    taken = []
+    for streamed in (True, False):
+        collect_and_trim()
+        before = rss_nbytes()
+        partition = Partition(
+            chain.assigned(), chain.cache, streamed=streamed, budget_nbytes=2 * BUDGET
+        )
+        for _ in range(3):
+            partition.run({"h0": value_of(Element.FLOAT, (1, 1024), bytes(4096))})
+        taken.append(rss_nbytes() - before)
+        partition.close()
+    assert taken[1] - taken[0] > 10 << 20
+
+
+def test_swapping_partitions_leaves_nothing_in_memory(make_chain):
+    chain = make_chain(layers=5, width=768)  # 2.25 MiB a segment
+    after: list[int] = []
+    for round_ in range(7):
+        for at in range(5):
+            streamed = round_ % 2 == 0
+            assigned = chain.assigned(first=at, last=at)
+            partition = Partition(assigned, chain.cache, streamed=streamed, budget_nbytes=BUDGET)
+            partition.run({f"h{at}": value_of(Element.FLOAT, (64, 768), bytes(4 * 64 * 768))})
+            partition.close()
+        after.append(rss_nbytes())
+    assert max(after[2:]) - min(after[2:]) < 2 << 20
 
 
 def test_more_than_the_budget_is_refused_before_anything_is_loaded(make_chain):
