@@ -90,7 +90,8 @@ class SegmentSpec:
 
     `graph` is ONNX protobuf whose external data names blobs by digest in the same folder.
     `cost` estimates compute in multiply-adds at the symbols' bounds; `peak_activation_nbytes`
-    the largest sum of live tensors inside.
+    the largest sum of live tensors inside. `row_tables` names weights of which a device may read
+    rows instead of mapping them.
     """
 
     index: int
@@ -116,6 +117,13 @@ class SegmentSpec:
     @property
     def weight_nbytes(self) -> int:
         return sum(blob.nbytes for blob in self.weights)
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of weights that are read by row; equal tables are stored once."""
+        places = {(s.blob, s.offset): s.nbytes for s in self.weight_specs
+                  if s.name in self.row_tables}  # fmt: skip
+        return sum(places.values())
 
 
 @dataclass(frozen=True, slots=True)

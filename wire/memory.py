@@ -1,7 +1,13 @@
-"""What a partition needs in memory: one formula for the planner and for the agent.
+"""What a partition needs in memory and on disk: one formula for the planner and for the agent.
 
 The planner must not assign what the agent will refuse, so both ask here. An agent that has
 measured more corrects it by refusing with `over_budget`.
+
+A device keeps a session for every segment of its partition. Weights are mapped from a packed copy
+that it made once (`prepared`): all of them stay in memory when the partition is resident; when it
+is streamed, only those of the segment that computes. Tables that are read by row are never in
+memory. While a segment is loaded, and when its copy is made, ONNX Runtime has its weights three
+times: as they came, packed anew, and the packed copy to compare with.
 """
 
 from __future__ import annotations
@@ -9,34 +15,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-SESSION_NBYTES = 1 << 20  # measured: an ONNX Runtime session without weights takes 0.5 to 1 MB
+SESSION_NBYTES = 1 << 19  # measured: 0.3 to 0.6 MB for a session without weights
 GRAPH_FACTOR = 3  # protobuf, parsed graph and kernels, against the file
+LOADING_FACTOR = 3  # see above
+ACTIVATION_FACTOR = 1.5  # measured: 1.3 to 1.4, what the arena takes against what lives at once
+PREPARED_FACTOR = 2  # on disk: the weights as they were, and packed
 
 
 class Weighed(Protocol):
-    """What of a segment the formula looks at."""
+    """What of a segment the formula looks at; `row_nbytes` of its weights are read by row."""
 
     @property
     def graph_nbytes(self) -> int: ...
     @property
     def weight_nbytes(self) -> int: ...
     @property
+    def row_nbytes(self) -> int: ...
+    @property
     def peak_activation_nbytes(self) -> int: ...
 
 
+def session_need(segment: Weighed) -> int:
+    """Bytes of one loaded segment, without weights and activations."""
+    return SESSION_NBYTES + GRAPH_FACTOR * segment.graph_nbytes
+
+
+def mapped_nbytes(segment: Weighed) -> int:
+    """Bytes of weights that are in memory while the segment computes."""
+    return max(0, segment.weight_nbytes - segment.row_nbytes)
+
+
 def segment_need(segment: Weighed) -> int:
-    """Bytes of one loaded segment, without activations."""
-    return SESSION_NBYTES + GRAPH_FACTOR * segment.graph_nbytes + segment.weight_nbytes
+    """Bytes of one loaded segment with its weights, without activations."""
+    return session_need(segment) + mapped_nbytes(segment)
+
+
+def activation_need(segment: Weighed) -> int:
+    return int(ACTIVATION_FACTOR * segment.peak_activation_nbytes)
 
 
 def resident_need(segments: Sequence[Weighed]) -> int:
-    """Bytes when all segments stay loaded: their sum and the largest activation peak."""
-    activations = max((segment.peak_activation_nbytes for segment in segments), default=0)
-    return sum(map(segment_need, segments)) + activations
+    """Bytes when all weights stay in memory: what remains after loading, and the more of what
+    loading the largest segment takes besides, and the largest activations."""
+    loading = (LOADING_FACTOR - 1) * max(map(mapped_nbytes, segments), default=0)
+    activations = max(map(activation_need, segments), default=0)
+    return sum(map(segment_need, segments)) + max(loading, activations)
 
 
 def streamed_need(segments: Sequence[Weighed]) -> int:
-    """Bytes when segments are loaded, run and given back one after another."""
-    return max(
-        (segment_need(segment) + segment.peak_activation_nbytes for segment in segments), default=0
-    )
+    """Bytes when weights are given back behind the segment that computes."""
+    largest = max(
+        (max(LOADING_FACTOR * mapped_nbytes(s), mapped_nbytes(s) + activation_need(s)) for s in
+         segments),
+        default=0,
+    )  # fmt: skip
+    return sum(map(session_need, segments)) + largest
+
+
+def prepared_need(segment: Weighed) -> int:
+    """Bytes on disk of what a device prepares of a segment, beside its blobs."""
+    return GRAPH_FACTOR * segment.graph_nbytes + PREPARED_FACTOR * mapped_nbytes(segment)

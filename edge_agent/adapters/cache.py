@@ -3,7 +3,8 @@
 The folder is flat and holds plain files, because ONNX Runtime resolves a graph's external data
 beside it and refuses links. An index remembers size, modification time and inode of what was
 verified; a file whose stamp differs is hashed again before it may be used. What is rotten is
-removed. Which blobs to keep is the machine's decision; fetching is `fetch`'s.
+removed. What the device derived from blobs lies in `prepared/` and goes with them. Which blobs to
+keep is the machine's decision; fetching is `fetch`'s.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edge_agent.adapters.onnx_runtime import runtime_version
+from edge_agent.adapters.prepared import PreparedSegments
+from edge_agent.adapters.processor import processor_features
 from wire.errors import BlobCorrupt, BlobMissing, Malformed
 from wire.ids import check_digest
 
@@ -50,6 +54,7 @@ class BlobCache:
         self._guard = threading.RLock()
         self._entries: dict[str, Entry] = {}
         folder.mkdir(parents=True, exist_ok=True)
+        self.prepared = PreparedSegments(folder / "prepared", _made_for)
 
     def path(self, digest: str) -> Path:
         return self.folder / check_digest(digest)
@@ -57,8 +62,13 @@ class BlobCache:
     def part_path(self, digest: str) -> Path:
         return self.folder / f"{check_digest(digest)}.part"
 
+    def scratch_path(self, digest: str) -> Path:
+        """For a graph that is made from the blob and loaded beside it; removed at start."""
+        return self.folder / f"{check_digest(digest)}.scratch"
+
     def scan(self) -> dict[str, int]:
-        """Digest to bytes of all that is here and true, the least recently used first.
+        """Digest to bytes of all that is here and true, the least recently used first; then what
+        was prepared of it, by the names of `PreparedSegments.entry`.
 
         Hashes what the index does not vouch for; removes rotten files and old parts.
         """
@@ -72,7 +82,8 @@ class BlobCache:
             self._remove_old_parts()
             self._write_index()
             by_use = sorted(self._entries.items(), key=lambda pair: pair[1].used_s)
-            return {digest: entry.nbytes for digest, entry in by_use}
+            found = {digest: entry.nbytes for digest, entry in by_use}
+            return found | self.prepared.scan(found)
 
     def check(self, digest: str) -> int:
         """The blob's bytes, once it is certain that it is what its name says.
@@ -116,9 +127,11 @@ class BlobCache:
             self._write_index()
 
     def remove(self, digests: tuple[str, ...]) -> None:
-        """Remove blobs and parts; those that are not there are gone already."""
+        """Remove blobs and parts, and what was prepared of them, or that alone by the names of
+        `PreparedSegments.entry`; those that are not there are gone already."""
+        self.prepared.remove(digests)
         with self._guard:
-            for digest in digests:
+            for digest in filter(_is_digest, digests):
                 self.path(digest).unlink(missing_ok=True)
                 self.part_path(digest).unlink(missing_ok=True)
                 self._entries.pop(digest, None)
@@ -152,6 +165,8 @@ class BlobCache:
         for part in self.folder.glob("*.part"):
             if part.lstat().st_mtime < oldest:
                 part.unlink(missing_ok=True)
+        for scratch in self.folder.glob("*.scratch"):
+            scratch.unlink(missing_ok=True)
 
     def _write_index(self) -> None:
         """Atomic; not synced, since a lost index costs only hashing."""
@@ -159,6 +174,11 @@ class BlobCache:
         fresh = self.folder / f"{INDEX_NAME}.new"
         fresh.write_text(json.dumps(plain), encoding="utf-8")
         fresh.replace(self.folder / INDEX_NAME)
+
+
+def _made_for() -> str:
+    """What prepared segments are made for: they suit no other runtime or processor."""
+    return f"{runtime_version()} {processor_features()}"
 
 
 def _hash_file(path: Path) -> str:

@@ -1,22 +1,24 @@
-"""The one loaded partition: its segments in memory, or streamed through it one by one.
+"""The one loaded partition: a session for each segment, its weights in memory or streamed.
 
-Refuses what would not fit the budget before it loads, by the formula the planner uses too, and
-again when memory grew beyond it while loading. Which partition to load is the machine's decision.
+Resident, all weights stay in memory. Streamed, each segment's weights are asked for while the
+segment before computes, and given back behind it; the sessions stay. Refuses what would not fit
+the budget before it loads, by the formula the planner uses too, and again when memory grew beyond
+it while loading. Which partition to load, and how, is the machine's decision.
+
+Can be used without an agent: a cache with the blobs, and an assignment, are all it needs.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from edge_agent.adapters.cache import BlobCache
-from edge_agent.adapters.memory import rss_nbytes, trim
-from edge_agent.adapters.onnx_runtime import Segment
-from wire.errors import Malformed, OverBudget
+from edge_agent.adapters.loaded_segment import LoadedSegment
+from edge_agent.adapters.memory import collect_and_trim, rss_nbytes, trim
+from edge_agent.adapters.onnx_runtime import shrink_arena
+from edge_agent.adapters.segment_loader import SegmentLoader
+from wire.errors import OverBudget
 from wire.memory import resident_need, streamed_need
 from wire.messages.assignment import PartitionAssignment, SegmentRef
 
@@ -26,11 +28,7 @@ MARGIN_SHARE = 0.25
 
 
 class Partition:
-    """Loaded when made, or refused with nothing left in memory.
-
-    `streamed`: at most one segment is loaded at a time, with its weights as mapped pages unless
-    the run must be exact (prepacking changes last bits).
-    """
+    """Loaded when made, or refused with nothing left in memory."""
 
     def __init__(
         self,
@@ -40,13 +38,22 @@ class Partition:
         streamed: bool,
         budget_nbytes: int,
         threads: int = 1,
+        prepare_nbytes: int | None = None,
     ) -> None:
-        """Raises `OverBudget`, `LoadFailed`, `BlobMissing` or `BlobCorrupt`."""
+        """`prepare_nbytes` bounds what may be prepared on disk; None says as much as it takes.
+
+        Raises `OverBudget`, `LoadFailed`, `BlobMissing` or `BlobCorrupt`.
+        """
         self.assigned = assigned
         self.streamed = streamed
-        self._cache = cache
-        self._threads = threads
-        self._loaded: dict[int, Segment] = {}
+        self._loaded: list[LoadedSegment] = []
+        self._loader = SegmentLoader(
+            cache,
+            exact=assigned.partition.exact,
+            streamed=streamed,
+            threads=threads,
+            room_nbytes=prepare_nbytes,
+        )
         _check_need(assigned, streamed, budget_nbytes)
         for blob in assigned.blobs:  # all of them before the first is loaded
             cache.check(blob.digest)
@@ -61,18 +68,18 @@ class Partition:
         return self.assigned.segments
 
     @property
-    def loaded_count(self) -> int:
-        """Segments in memory now."""
-        return len(self._loaded)
+    def prepare_s(self) -> float:
+        """Seconds of loading that went into preparing segments for this and every later load."""
+        return self._loader.prepare_s
 
     def _load_within(self, budget_nbytes: int) -> None:
         before = rss_nbytes()
         limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
-        for ref in self.segments[:1] if self.streamed else self.segments:
-            self._loaded[ref.index] = self._load(ref)
-            if rss_nbytes() - before <= limit:
-                continue
-            trim()  # what loading left behind is not the partition's
+        for ref in self.segments:
+            self._loaded.append(self._loader.load(ref))
+            if self.streamed:
+                self._loaded[-1].give_back_weights()
+            trim()  # loading leaves buffers behind: some 100 MB over 20 segments (measured)
             grown = rss_nbytes() - before
             if grown > limit:
                 raise OverBudget(
@@ -80,74 +87,40 @@ class Partition:
                     f"over the budget of {mib(budget_nbytes)}; assign fewer segments"
                 )
 
-    def _load(self, ref: SegmentRef) -> Segment:
-        exact = self.assigned.partition.exact
-        for blob in ref.blobs:  # again, since a streamed segment is loaded many times
-            self._cache.check(blob.digest)
-        return Segment(
-            self._cache.path(ref.graph.digest),
-            ref.inputs,
-            ref.outputs,
-            exact=exact,
-            threads=self._threads,
-            prepacked=exact or not self.streamed,
-        )
-
     def run(self, values: dict[str, Any]) -> tuple[dict[str, Any], tuple[float, ...]]:
         """What the partition makes of the live set's OrtValues, and seconds per segment.
 
         `values` is emptied as it goes: an intermediate lives until its last user has run.
-        Raises `ComputeFailed`, `LoadFailed` when streaming, or `Malformed` if a tensor is missing.
+        Raises `ComputeFailed`, or `Malformed` if a tensor is missing.
         """
         seconds: list[float] = []
-        for position, ref in enumerate(self.segments):
+        for position, segment in enumerate(self._loaded):
             began_s = time.monotonic()
-            self._run_one(position, values)
+            if self.streamed:
+                self._loaded[(position + 1) % len(self._loaded)].ask_for_weights()
+            try:
+                values |= segment.run(values)
+            finally:
+                if self.streamed:
+                    segment.give_back_weights()
             self._drop_unneeded(position, values)
             seconds.append(time.monotonic() - began_s)
-            if self.streamed and len(self.segments) > 1:
-                self._give_back(ref)
+        if self.streamed:
+            shrink_arena()
         return values, tuple(seconds)
-
-    def _run_one(self, position: int, values: dict[str, Any]) -> None:
-        ref = self.segments[position]
-        if ref.index not in self._loaded:
-            self._loaded[ref.index] = self._load(ref)
-        if self.streamed and position + 1 < len(self.segments):
-            self._read_ahead(self.segments[position + 1])
-        segment = self._loaded[ref.index]
-        values |= segment.run(_feeds(segment, values))
 
     def _drop_unneeded(self, position: int, values: dict[str, Any]) -> None:
         later = {name for ref in self.segments[position + 1 :] for name in ref.inputs}
         for name in set(values) - later - set(self.assigned.emits):
             del values[name]
 
-    def _give_back(self, ref: SegmentRef) -> None:
-        self._loaded.pop(ref.index, None)
-        trim()
-
-    def _read_ahead(self, ref: SegmentRef) -> None:
-        """Have the system read the next segment's weights while this one computes."""
-        for path in _paths(self._cache, ref):
-            with suppress(OSError, AttributeError):  # a hint: not every system takes it
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-                finally:
-                    os.close(descriptor)
-
     def close(self) -> None:
         """Out of memory, and the memory given back."""
+        for segment in self._loaded:
+            segment.close()
         self._loaded.clear()
-        trim()
-
-
-def _feeds(segment: Segment, values: dict[str, Any]) -> dict[str, Any]:
-    missing = [name for name in segment.inputs if name not in values]
-    if missing:
-        raise Malformed(f"the frame lacks {missing[0]!r}, which the partition needs")
-    return {name: values[name] for name in segment.inputs}
+        shrink_arena()
+        collect_and_trim()
 
 
 def _check_need(assigned: PartitionAssignment, streamed: bool, budget_nbytes: int) -> None:
@@ -157,10 +130,6 @@ def _check_need(assigned: PartitionAssignment, streamed: bool, budget_nbytes: in
             f"{assigned.partition} needs {mib(need)} and the budget is {mib(budget_nbytes)}; "
             "assign fewer segments, or give the agent more with --memory"
         )
-
-
-def _paths(cache: BlobCache, ref: SegmentRef) -> Iterator[Path]:
-    return (cache.path(blob.digest) for blob in ref.blobs)
 
 
 def mib(nbytes: int) -> str:

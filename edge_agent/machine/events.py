@@ -121,8 +121,16 @@ class BlobsRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentsPrepared:
+    """What a load, whatever came of it, prepared on disk: bytes by name."""
+
+    prepared: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionReady:
-    """The partition is loaded (or, when streamed, its first segment is)."""
+    """The partition is loaded. `load_s` is without `prepare_s`, which preparing segments for this
+    and every later load took."""
 
     number: int
     partition: PartitionId
@@ -130,6 +138,7 @@ class PartitionReady:
     load_s: float
     rss_before_nbytes: int
     rss_nbytes: int
+    prepare_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +227,7 @@ Event = (
     | BlobFetched
     | FetchFailed
     | BlobsRemoved
+    | SegmentsPrepared
     | PartitionReady
     | LoadRefused
     | PartitionGone

@@ -45,12 +45,14 @@ class RemoveBlobs:
 @dataclass(frozen=True, slots=True)
 class Load:
     """Load a partition whose blobs are all cached. The shell refuses with `over_budget` rather
-    than exceed `budget_nbytes`; `streamed`: keep only one segment (and the next) in memory."""
+    than exceed `budget_nbytes`; `streamed`: keep only one segment's weights in memory. What it
+    prepares on disk may take `prepare_nbytes`, and is told by `SegmentsPrepared`."""
 
     number: int
     assigned: PartitionAssignment
     streamed: bool
     budget_nbytes: int
+    prepare_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

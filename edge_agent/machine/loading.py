@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from edge_agent.machine.agent import Agent
-from edge_agent.machine.events import LoadRefused, PartitionGone, PartitionReady
-from edge_agent.machine.instructions import Load, Unload
+from edge_agent.machine.events import (
+    LoadRefused,
+    PartitionGone,
+    PartitionReady,
+    SegmentsPrepared,
+)
+from edge_agent.machine.instructions import Load, RemoveBlobs, Unload
 from edge_agent.machine.partitions import Partition
+from wire.memory import prepared_need
 from wire.messages.events import PartitionEvicted, PartitionLoaded
 from wire.messages.residency import Failure
 
@@ -15,7 +21,37 @@ def load(agent: Agent, record: Partition, now: float) -> Load:
     limit_s = agent.pace.load_limit_s(record)
     number = agent.seat.load(record.assigned, record.streamed, now, limit_s)
     agent.cache.use((blob.digest for blob in record.blobs), now)
-    return Load(number, record.assigned, record.streamed, agent.capabilities.memory_budget_nbytes)
+    budget = agent.capabilities.memory_budget_nbytes
+    room = _room_to_prepare(agent, record)
+    return Load(number, record.assigned, record.streamed, budget, room)
+
+
+def _room_to_prepare(agent: Agent, record: Partition) -> int:
+    """Bytes on disk that are left when all that is listed has been fetched. What nobody uses
+    gives way to what is about to be prepared."""
+    cache = agent.cache
+    owners = {name.partition(".")[0] for name in cache.prepared}
+    wanted = sum(
+        prepared_need(segment)
+        for segment in record.assigned.segments
+        if segment.graph.digest not in owners
+    )
+    lacking = wanted - _spare(agent)
+    victims = cache.victims(lacking, agent.pinned(), of_pinned=False) if lacking > 0 else ()
+    if victims:
+        agent.tell(RemoveBlobs(cache.begin_removal(victims)))
+    return max(0, _spare(agent))
+
+
+def _spare(agent: Agent) -> int:
+    listed = {blob.digest: blob.nbytes for each in agent.partitions.listed()
+              for blob in each.missing(agent.cache.blobs)}  # fmt: skip
+    return agent.cache.budget_nbytes - agent.cache.nbytes - sum(listed.values())
+
+
+def segments_prepared(agent: Agent, event: SegmentsPrepared, now: float) -> None:
+    for name, nbytes in event.prepared.items():
+        agent.cache.add(name, nbytes, now)
 
 
 def unload(agent: Agent, now: float, why: str) -> Unload:
@@ -42,6 +78,7 @@ def partition_ready(agent: Agent, event: PartitionReady, now: float) -> None:
             load_s=event.load_s,
             rss_nbytes=event.rss_nbytes,
             rss_before_nbytes=event.rss_before_nbytes,
+            prepare_s=event.prepare_s,
         )
     )
     record.fetch_s, record.fetched_nbytes = 0.0, 0

@@ -92,7 +92,7 @@ class Carrying:
 
     def _load(self, said: Load) -> None:
         self._numbers.ask(said.number)
-        self._executor.load(said.assigned, said.streamed, said.budget_nbytes)
+        self._executor.load(said.assigned, said.streamed, said.budget_nbytes, said.prepare_nbytes)
 
     def _unload(self, said: Unload) -> None:
         self._numbers.ask(said.number)

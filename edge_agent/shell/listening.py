@@ -28,6 +28,7 @@ from edge_agent.machine.events import (
     OrchestratorSeen,
     PartitionGone,
     PartitionReady,
+    SegmentsPrepared,
     TaskExecuted,
 )
 from edge_agent.shell.mailbox import Mailbox
@@ -172,8 +173,18 @@ class Listening:
 
     # --- the executor -------------------------------------------------------------------------
 
+    def segments_prepared(self, prepared: dict[str, int]) -> None:
+        self._mailbox.put(SegmentsPrepared(prepared))
+
     def partition_ready(self, partition: PartitionId, loaded: Loaded) -> None:
-        _log.info("loaded %s in %.2f s", partition, loaded.load_s)
+        how = "streamed" if loaded.streamed else "resident"
+        _log.info(
+            "loaded %s in %.2f s, %s, after %.2f s of preparing",
+            partition,
+            loaded.load_s,
+            how,
+            loaded.prepare_s,
+        )
         self._mailbox.put(
             PartitionReady(
                 self._numbers.answered(),
@@ -182,6 +193,7 @@ class Listening:
                 loaded.load_s,
                 loaded.rss_before_nbytes,
                 loaded.rss_nbytes,
+                loaded.prepare_s,
             )
         )
 

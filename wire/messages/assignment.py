@@ -15,7 +15,8 @@ from wire.manifest import BlobRef
 
 @dataclass(frozen=True, slots=True)
 class SegmentRef:
-    """What an agent must know of a segment to fetch, weigh, load and run it."""
+    """What an agent must know of a segment to fetch, weigh, load and run it. `row_nbytes` of its
+    weights are the tables `row_tables`, of which it reads rows."""
 
     index: int
     graph: BlobRef
@@ -24,6 +25,8 @@ class SegmentRef:
     outputs: tuple[str, ...]
     peak_activation_nbytes: int
     cost: float
+    row_tables: tuple[str, ...] = ()
+    row_nbytes: int = 0
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:

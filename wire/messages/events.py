@@ -70,7 +70,8 @@ class FrameDropped:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoaded:
-    """`fetch_s` and `fetched_nbytes` cover what was missing; both 0 when all was cached."""
+    """`fetch_s` and `fetched_nbytes` cover what was missing; both 0 when all was cached.
+    `prepare_s` is what the device did once for this and every later load; `load_s` is without."""
 
     type: ClassVar[str] = "partition_loaded"
     partition: PartitionId
@@ -82,6 +83,7 @@ class PartitionLoaded:
     load_s: float
     rss_nbytes: int
     rss_before_nbytes: int
+    prepare_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
