@@ -1,7 +1,7 @@
 """`crowdpipe`, or `python -m crowdpipe`: the command line.
 
-Typed errors become one sentence on stderr and an exit code; anything else is a fault of ours and
-keeps its traceback.
+Typed errors become one sentence on stderr and an exit code, and so do signals that ask for an end;
+anything else is a fault of ours and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -10,26 +10,30 @@ import os
 import sys
 
 from crowdpipe.cli.app import build
+from crowdpipe.serving.signals import Interrupted, ending_signals_raise
 from wire.errors import CrowdpipeError
 
 DEBUG_VARIABLE = "CROWDPIPE_DEBUG"
-INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
 
 
 def main() -> int:
     """Run the command that `sys.argv` names; exits with its code."""
     try:
-        build()()
+        with ending_signals_raise():  # typer's own ending differs from version to version
+            build()()
+    except Interrupted as asked:
+        print(f"Stopped ({asked}).", file=sys.stderr)
+        return asked.exit_code
     except CrowdpipeError as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has enough, as `crowdpipe devices | head -1` does. Without this
-        # Python would complain once more when it flushes at exit.
+    except SystemExit as ending:
+        if not isinstance(ending.__context__, BrokenPipeError):
+            raise
+        # Whoever read our output has enough, as `crowdpipe devices | head -1` does; typer makes
+        # a failure of it. Without this Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return 0

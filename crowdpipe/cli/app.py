@@ -39,9 +39,20 @@ def build() -> typer.Typer:
     return app
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("crowdpipe"))
+        raise typer.Exit
+
+
 def root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show where in the program an error arose.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which this is.")
     ] = False,
 ) -> None:
     """Run one ONNX model, unmodified, across a crowd of phones."""

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
         epilog=example(
             "crowdpipe demo",
             "crowdpipe demo --exact --json figures.json",
-            "crowdpipe demo --devices 3 --broker mqtt://192.168.1.10",
+            "crowdpipe demo --devices 3 --broker mqtt://127.0.0.1:1883   # if one runs there",
         )
     )(demo)
 
@@ -82,7 +82,7 @@ def demo(
         with ending_signals_raise():
             figures = Demonstration(options, out()).run()
     except Interrupted as asked:
-        typer.echo(f"\n{asked}; everything that was started is ended.".capitalize(), err=True)
+        typer.echo(f"\nStopped ({asked}). Everything that was started is ended.", err=True)
         raise typer.Exit(asked.exit_code) from None
     if json_file is not None:
         json_file.write_text(json.dumps(figures.plain(), indent=2) + "\n", encoding="utf-8")

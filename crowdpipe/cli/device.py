@@ -13,7 +13,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 32 of a-z, 0-9 a
 
 def build() -> typer.Typer:
     group = typer.Typer(
-        name="device", rich_markup_mode=None, no_args_is_help=True, help="Who may join: phones."
+        name="device",
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        help="Who may join: phones.",
+        epilog=example("crowdpipe device add pixel-7"),
     )
     group.command("add", epilog=example("crowdpipe device add pixel-7"))(add)
     group.command("remove", epilog=example("crowdpipe device remove pixel-7"))(remove)

@@ -37,9 +37,9 @@ def devices(
     from crowdpipe.cli.console import out, print_json, say
     from crowdpipe.client.fleet import devices as ask
 
-    url = broker_of(broker, home)
     if watch and as_json:
         raise typer.BadParameter("--watch is for the eye; leave it or --json out")
+    url = broker_of(broker, home)
     if watch:
         _watch(lambda: devices_table(ask(url)))
         return

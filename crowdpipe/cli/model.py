@@ -17,18 +17,22 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
 
 def build() -> typer.Typer:
     group = typer.Typer(
-        name="model", rich_markup_mode=None, no_args_is_help=True, help="What can be served."
+        name="model",
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        help="What can be served.",
+        epilog=example("crowdpipe model add minilm.onnx --name minilm", "crowdpipe model list"),
     )
     group.command(
         "add",
         epilog=example(
-            "crowdpipe model add bert.onnx --name bert --max-shape batch=1,sequence=128"
+            "crowdpipe model add minilm.onnx --name minilm --max-shape batch=1,sequence=128"
         ),
     )(add)
-    group.command("check", epilog=example("crowdpipe model check bert.onnx --segments 8"))(check)
+    group.command("check", epilog=example("crowdpipe model check minilm.onnx --segments 8"))(check)
     group.command("list", epilog=example("crowdpipe model list"))(show_all)
-    group.command("show", epilog=example("crowdpipe model show bert"))(show)
-    group.command("remove", epilog=example("crowdpipe model remove bert"))(remove)
+    group.command("show", epilog=example("crowdpipe model show minilm"))(show)
+    group.command("remove", epilog=example("crowdpipe model remove minilm"))(remove)
     return group
 
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=example("crowdpipe plan bert", "crowdpipe plan bert --partitions 3"))(plan)
+    app.command(epilog=example("crowdpipe plan minilm", "crowdpipe plan minilm --partitions 3"))(
+        plan
+    )
 
 
 def plan(

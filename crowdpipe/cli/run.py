@@ -25,9 +25,9 @@ written if an item fails: the error says which.
 
 
 def register(app: typer.Typer) -> None:
-    app.command(
-        epilog=LAYOUTS + example("crowdpipe run bert --input questions.npz --output answers.npz")
-    )(run)
+    app.command(epilog=LAYOUTS + example("crowdpipe run minilm --input in.npz --output out.npz"))(
+        run
+    )
 
 
 def run(

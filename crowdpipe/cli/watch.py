@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
 import threading
 from typing import Annotated
@@ -37,11 +39,21 @@ def watch(
     if line:
         print(sub_line(url))
         return
+    enough = threading.Event()
+    show = _print_json if as_json else _print
+
+    def hear(topic: str, payload: bytes) -> None:
+        try:
+            show(topic, payload)
+        except BrokenPipeError:  # as in `crowdpipe watch | head`
+            enough.set()
+
     try:
-        with ending_signals_raise(), Watcher(url, hear=_print_json if as_json else _print):
-            threading.Event().wait()
+        with ending_signals_raise(), Watcher(url, hear=hear):
+            enough.wait()
     except Interrupted:
         return
+    raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def sub_line(url: BrokerUrl) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 
+from wire.errors import UserError
+
 WILDCARDS = frozenset({"0.0.0.0", "::", ""})
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 FAR_AWAY = ("192.0.2.1", 9)  # a documentation address (RFC 5737): nothing is sent to it
@@ -23,6 +25,20 @@ def own_address() -> str:
             return "127.0.0.1"
         address: str = probe.getsockname()[0]
         return address
+
+
+def check_own(host: str) -> None:
+    """`UserError` if nothing can listen on `host` here."""
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", 0, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, address in found[:1]:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(address)
+    except OSError as error:
+        raise UserError(
+            f"nothing can listen on {host!r}: {error.strerror}; --host takes an address of this "
+            f"machine, such as {own_address()}, or 0.0.0.0 for all"
+        ) from None
 
 
 def only_this_machine(host: str) -> bool:

@@ -23,7 +23,7 @@ from broker_config.broker import Broker
 from broker_config.choice import choose_broker
 from broker_config.credentials import Credentials
 from crowdpipe.home import hold_home, remove_up, write_up
-from crowdpipe.serving.addresses import WILDCARDS, own_address, reached_from_outside
+from crowdpipe.serving.addresses import WILDCARDS, check_own, own_address, reached_from_outside
 from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
 from orchestrator.shell.orchestrator import Orchestrator
@@ -80,6 +80,7 @@ class System:
 
     def _start(self, stack: ExitStack) -> None:
         settings = self.settings
+        check_own(settings.host)
         self.credentials = Credentials(settings.home)
         stack.enter_context(hold_home(settings.home))
         for name, role in _residents():

@@ -216,14 +216,16 @@ class AgentShell:
 
 
 class StopSignals:
-    """SIGTERM and SIGINT ask for an orderly end once; a second one ends at once."""
+    """SIGTERM, SIGINT and a closed terminal ask for an orderly end once; a second one ends at
+    once. Under nohup a closed terminal is none of our business."""
 
     def __init__(self, shell: AgentShell) -> None:
         self._shell = shell
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        for number in (signal.SIGTERM, signal.SIGINT, *(() if nohup else (signal.SIGHUP,))):
             self._before[number] = signal.signal(number, self._asked)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:

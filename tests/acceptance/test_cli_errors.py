@@ -196,6 +196,11 @@ def test_a_port_that_is_taken(crowdpipe: Crowdpipe, which: str) -> None:
     expect(ended, OPERATOR, f"port {port}", "taken", f"--{which}-port")
 
 
+@pytest.mark.parametrize("host", ["192.0.2.77", "no-such-host.invalid"])
+def test_an_address_that_is_not_this_machines(crowdpipe: Crowdpipe, host: str) -> None:
+    expect(crowdpipe("up", "--host", host), USER, repr(host), "--host takes", "0.0.0.0")
+
+
 def test_a_home_that_cannot_be_a_folder(crowdpipe: Crowdpipe, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     expect(crowdpipe("up", "--home", tmp_path / "file"), 3, "cannot be used as a folder")
@@ -254,8 +259,8 @@ def test_a_wait_that_reaches_its_limit_says_what_for(tmp_path: Path, npz: Save) 
 
 def test_help_is_quick_to_read_and_has_an_example(crowdpipe: Crowdpipe) -> None:
     commands = [(), ("up",), ("agent",), ("plan",), ("run",), ("devices",), ("watch",), ("demo",)]
-    commands += [("model", leaf) for leaf in ("add", "list", "show", "remove")]
-    commands += [("device", leaf) for leaf in ("add", "remove")]
+    commands += [("model", leaf) for leaf in ("add", "check", "list", "show", "remove")]
+    commands += [("device", leaf) for leaf in ("add", "remove")] + [("model",), ("device",)]
     for command in commands:
         ended = crowdpipe(*command, "--help")
         assert ended.code == 0
