@@ -94,6 +94,11 @@ class Agent:
     def early_limits(self) -> Limits:
         return self.assignment.limits if self.assignment else Limits()
 
+    def meet(self, generation: int) -> None:
+        """Whatever tells first of a newer generation: its orchestrator is to know what is here."""
+        if generation > self.generation:
+            self.generation, self.inventory_due = generation, True
+
     def tell(self, instruction: Instruction) -> None:
         self.out.append(instruction)
 

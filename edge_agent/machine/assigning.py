@@ -17,7 +17,7 @@ def assignment_arrived(agent: Agent, event: AssignmentArrived, now: float) -> No
         return
     agent.cache.use(agent.partitions.pinned(), now)
     agent.assignment = assignment
-    agent.generation = max(agent.generation, assignment.generation)
+    agent.meet(assignment.generation)
     agent.fetches.forgive()
     agent.partitions.list_anew(assignment.partitions, agent.capabilities, now)
     agent.tell(ObeyAssignment(assignment))

@@ -30,7 +30,7 @@ def commands_arrived(agent: Agent, event: CommandsArrived, now: float) -> None:
     if event.batch.generation < agent.generation:
         agent.counts["stale_commands"] += len(event.batch.commands)
         return
-    agent.generation = event.batch.generation
+    agent.meet(event.batch.generation)
     for command in event.batch.commands:
         OBEY[type(command)](agent, command, now)
 

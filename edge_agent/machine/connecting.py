@@ -8,6 +8,7 @@ from edge_agent.machine.events import (
     Disconnected,
     OrchestratorSeen,
     Started,
+    StateCleared,
     StopAsked,
 )
 from edge_agent.machine.fetching import cancel_unlisted
@@ -37,14 +38,26 @@ def connected(agent: Agent, event: Connected, now: float) -> None:
         agent.predecessor = event.own_state.boot
     agent.life.move("online", now, event.connection)
     agent.connection = event.connection
+    _introduce(agent, now)
+    unsent, agent.unsent = agent.unsent, {}
+    for activation, to in unsent:
+        agent.tell(SendFrame(activation, to))
+
+
+def state_cleared(agent: Agent, event: StateCleared, now: float) -> None:
+    """We were forgotten and are still here: whoever forgot us meets us anew."""
+    if agent.online:
+        _introduce(agent, now)
+
+
+def _introduce(agent: Agent, now: float) -> None:
+    """Say who we are, what nobody acknowledged, and everything that is here."""
     if agent.stopping:
         agent.tell(PublishState(agent.state("draining", agent.stop_reason)))
     else:
         agent.tell(PublishState(agent.state("online")))
     repeat_everything(agent, now)
-    unsent, agent.unsent = agent.unsent, {}
-    for activation, to in unsent:
-        agent.tell(SendFrame(activation, to))
+    agent.residency.say_again()
     agent.inventory_due = True
 
 
@@ -77,14 +90,12 @@ def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None
     assignment comes by itself; until then the last one is served."""
     state = event.state
     risen = state.generation > agent.generation
-    agent.generation = max(agent.generation, state.generation)
+    agent.meet(state.generation)
     if state.status == "offline" or state.generation < agent.generation:
         return
     if risen or state.connection != agent.orchestrator_connection:
         agent.orchestrator_connection = state.connection
         repeat_everything(agent, now)
-    if risen:
-        agent.inventory_due = True
 
 
 def stop_asked(agent: Agent, event: StopAsked, now: float) -> None:

@@ -50,6 +50,11 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
+class StateCleared:
+    """Our retained state was cleared while we are connected: somebody believed us gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnected:
     reason: str
 
@@ -217,6 +222,7 @@ Answer = PartitionReady | LoadRefused | PartitionGone | TaskExecuted | Execution
 Event = (
     Started
     | Connected
+    | StateCleared
     | Disconnected
     | OrchestratorSeen
     | AssignmentArrived

@@ -45,6 +45,7 @@ from edge_agent.machine.events import (
     PartitionReady,
     SegmentsPrepared,
     Started,
+    StateCleared,
     StopAsked,
     TaskExecuted,
     TelemetryRead,
@@ -143,6 +144,7 @@ ABOUT_FRAMES = (FrameArrived, CommandsArrived, TaskExecuted, ExecutionFailed)
 HANDLERS: dict[type, Callable[[Agent, Any, float], None]] = {
     Started: connecting.started,
     Connected: connecting.connected,
+    StateCleared: connecting.state_cleared,
     Disconnected: connecting.disconnected,
     OrchestratorSeen: connecting.orchestrator_seen,
     AssignmentArrived: assigning.assignment_arrived,

@@ -36,6 +36,10 @@ class ResidencyBook:
         self._last, self._at, self._pending = residency, now, False
         return True
 
+    def say_again(self) -> None:
+        """What was published may be cleared or lost."""
+        self._last, self._pending = None, False
+
     def wake_at(self) -> float | None:
         return self._at + self._limits.residency_s if self._pending else None
 

@@ -29,6 +29,7 @@ from edge_agent.machine.events import (
     PartitionGone,
     PartitionReady,
     SegmentsPrepared,
+    StateCleared,
     TaskExecuted,
 )
 from edge_agent.shell.mailbox import Mailbox
@@ -136,7 +137,9 @@ class Listening:
     def _own_state_seen(self, message: Incoming) -> None:
         """Of our own messages only what was retained before tells anything. An empty one says
         that somebody cleared it."""
-        if message.retained and message.payload:
+        if not message.payload:
+            self._mailbox.put(StateCleared())
+        elif message.retained:
             self._own_state = decode(DeviceState, message.payload)
 
     def _assignment(self, message: Incoming) -> None:

@@ -47,7 +47,7 @@ def _served_by(state: State) -> Iterator[str]:
 
 def _publish(state: State, device: str) -> None:
     before = state.published.get(device)
-    revision = before.revision + 1 if before is not None else 1
+    revision = 1 + (before.revision if before is not None else state.revisions.get(device, 0))
     wanted = Assignment(
         generation=state.generation,
         revision=revision,

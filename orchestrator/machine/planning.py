@@ -312,10 +312,11 @@ def _starve(state: State, plan: Plan) -> float:
         return NEVER
     if plan.starved_since is None:
         plan.starved_since = state.now
-    until = plan.starved_since + state.options.no_device_s
+    since = max(plan.starved_since, state.heard_at)  # before, nobody could be heard
+    until = since + state.options.no_device_s
     if state.now < until:
         return until
-    return _fail_starved(state, plan, plan.starved_since)
+    return _fail_starved(state, plan, since)
 
 
 def _fail_starved(state: State, plan: Plan, since: float) -> float:

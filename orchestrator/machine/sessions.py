@@ -72,5 +72,7 @@ def forget_asked(state: State, event: ForgetAsked) -> None:
     state.estimates.forget(event.device)
     state.emit(ForgetTimes(device=event.device))
     state.outbox.drop(event.device)
-    state.published.pop(event.device, None)
+    published = state.published.pop(event.device, None)
+    if published is not None:
+        state.revisions[event.device] = published.revision  # if it comes back, it obeys higher ones
     state.emit(ClearDevice(event.device))

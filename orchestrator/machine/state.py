@@ -28,7 +28,8 @@ REPORT_EVERY_S = 2.0
 
 class State:
     """`counts` tells what was dropped or refused, by name. `graves` are forgotten runs'
-    ids, with kind and reason of what to answer to those who still ask."""
+    ids, with kind and reason of what to answer to those who still ask. `revisions`: the last
+    that forgotten devices were told, one for each that a person named."""
 
     def __init__(self, options: OrchestratorOptions) -> None:
         self.options = options
@@ -57,6 +58,7 @@ class State:
         self.clear_at: dict[str, float] = {}
         self.graves: dict[str, tuple[str, str]] = {}
         self.published: dict[str, Assignment] = {}
+        self.revisions: dict[str, int] = {}
         self.assignments_dirty = False
         self.out: list[Instruction] = []
         self.inputs: list[SendInput] = []

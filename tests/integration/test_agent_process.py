@@ -79,6 +79,16 @@ def test_a_stopped_agent_says_farewell_and_ends_well(fleet: Fleet):
     ]
 
 
+def test_an_agent_whose_retained_state_is_cleared_says_again_that_it_is_there(fleet: Fleet):
+    agent = fleet.online()
+    births = len(fleet.desk.states(agent.name))
+    topic = agent_process.TOPICS.device(agent.name, "state")
+    fleet.desk._client.publish(topic, b"", retain=True)
+    fleet.desk.until(agent.name, "state", lambda _: len(fleet.desk.states(agent.name)) > births)
+    again = fleet.desk.states(agent.name)[-1]
+    assert again == fleet.desk.states(agent.name)[0]
+
+
 def test_an_idle_agent_answers_pings_and_reads_itself(fleet: Fleet):
     agent = fleet.online()
     fleet.desk.command(agent.name, Ping("nonce"))

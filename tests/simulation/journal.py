@@ -18,6 +18,7 @@ class JournaledRun:
     inputs: dict[int, str] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     results: dict[int, str] = field(default_factory=dict)
+    came_at: dict[int, float] = field(default_factory=dict)
 
 
 class Journal:
@@ -26,13 +27,15 @@ class Journal:
         self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
         self.runs: dict[str, JournaledRun] = {}
         self.ever: dict[tuple[str, int], str | None] = {}
+        self.told: set[tuple[str, int]] = set()  # errors that a full disk did not keep
 
     def store_run(self, record: StoreRun, now: float) -> None:
         if record.run not in self.runs:
             self.runs[record.run] = JournaledRun(record, now, record.count)
 
-    def store_input(self, run: str, item: int, value: str) -> None:
+    def store_input(self, run: str, item: int, value: str, now: float) -> None:
         self.runs[run].inputs[item] = value
+        self.runs[run].came_at[item] = now
 
     def store_outcome(self, run: str, outcome: Outcome, value: str | None) -> None:
         key = (run, outcome.item)
@@ -46,7 +49,8 @@ class Journal:
         known = self.runs.get(run)
         for item in items if known else ():
             assert known is not None
-            known.outcomes[item] = replace(known.outcomes[item], acknowledged=True)
+            if item in known.outcomes:
+                known.outcomes[item] = replace(known.outcomes[item], acknowledged=True)
             known.results.pop(item, None)
 
     def replay(self, now: float) -> tuple[StoredRun, ...]:

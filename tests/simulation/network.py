@@ -120,6 +120,12 @@ class Broker:
         if self.is_online(client):
             self._accept(Message(topic, payload), keep)
 
+    def clear(self, client: str, topic: str) -> None:
+        """Nothing is retained there any more; who listens hears that."""
+        if self.is_online(client):
+            self._accept(Message(topic, None), keep=True)
+            del self.retained[topic]
+
     def _accept(self, message: Message, keep: bool) -> None:
         if keep:
             self.retained[message.topic] = message
@@ -135,6 +141,8 @@ class Broker:
         readers = [message.name] if message.kind in TO_NAMED else []
         if message.kind in TO_ORCHESTRATOR:
             readers.append("orchestrator")
+        if message.kind == "state":
+            readers.append(message.name)
         if message.kind == "orchestrator":
             readers = sorted(self.sessions)
         return [reader for reader in readers if reader in self.sessions]

@@ -18,6 +18,7 @@ from tests.simulation.world import World
 RUNS_LIMIT = 3
 END_LIMIT_S = 600.0
 WHICH = st.integers(0, 3)
+PART_NBYTES = st.sampled_from([None, 150])
 SOON = st.floats(0.0, 5.0, width=16)
 SHORTLY = st.floats(0.0, 1.0, width=16)
 
@@ -26,10 +27,20 @@ class Squall(RuleBasedStateMachine):
     @initialize(
         segments=st.integers(2, 6),
         hold_nbytes=st.sampled_from([50_000, 1 << 20]),
+        part_nbytes=PART_NBYTES,
         seed=st.integers(0, 1000),
     )
-    def begin(self, segments: int, hold_nbytes: int, seed: int) -> None:
-        self.world = World(40, 40, 40, 40, segments=segments, seed=seed, hold_nbytes=hold_nbytes)
+    def begin(self, segments: int, hold_nbytes: int, part_nbytes: int | None, seed: int) -> None:
+        self.world = World(
+            40,
+            40,
+            40,
+            40,
+            segments=segments,
+            seed=seed,
+            hold_nbytes=hold_nbytes,
+            part_nbytes=part_nbytes,
+        )
 
     @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)
     @rule(items=st.integers(1, 12), barrier=st.booleans(), exact=st.booleans(), then_s=SHORTLY)
@@ -90,6 +101,18 @@ class Squall(RuleBasedStateMachine):
         agent = self.world.agents[which]
         if "rotten" not in agent.faults:
             agent.faults.append("rotten")
+        self.world.clock.run_for(then_s)
+
+    @rule(which=WHICH, then_s=SHORTLY)
+    def a_device_is_forgotten(self, which: int, then_s: float) -> None:
+        self.world.forget(self.world.agents[which].name)
+        self.world.clock.run_for(then_s)
+
+    @rule(which=WHICH, cut=st.integers(0, 5), count=st.integers(1, 12), then_s=SHORTLY)
+    def frames_come_that_nobody_expects(
+        self, which: int, cut: int, count: int, then_s: float
+    ) -> None:
+        self.world.stray(which, min(cut, len(self.world.manifest.segments) - 1), count)
         self.world.clock.run_for(then_s)
 
     def teardown(self) -> None:

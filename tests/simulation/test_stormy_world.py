@@ -12,7 +12,7 @@ from edge_agent.machine import events as happened
 from orchestrator.machine.options import OrchestratorOptions
 from tests.simulation.network import Weather
 from tests.simulation.virtual_agent import VirtualAgent
-from tests.simulation.virtual_client import RESULT
+from tests.simulation.virtual_client import RESULT, ClientRun
 from tests.simulation.world import World
 
 OPTIONS = OrchestratorOptions(item_limit_s=120.0, no_device_s=30.0)
@@ -21,6 +21,7 @@ REST_LIMIT_S = 300.0
 RUNS_LIMIT = 3
 MANY_AGENTS = st.lists(st.sampled_from([14, 25, 40]), min_size=1, max_size=5)
 LONG = st.sampled_from([1.0, 5.0, 40.0])
+FAULTS = ["failing", "fatal", "rotten", "refused", "stuck", "late"]
 SHORTLY = st.floats(0.0, 1.5, width=16)
 WHICH = st.integers(0, 4)
 
@@ -33,10 +34,19 @@ class Storm(RuleBasedStateMachine):
         segments=st.integers(1, 6),
         disk_mb=st.sampled_from([45, 200]),
         hold_nbytes=st.sampled_from([50_000, 1 << 20]),
+        part_nbytes=st.sampled_from([None, 150]),
         seed=st.integers(0, 1000),
+        items=st.integers(1, 12),
     )
     def begin(
-        self, memory_mb: list[int], segments: int, disk_mb: int, hold_nbytes: int, seed: int
+        self,
+        memory_mb: list[int],
+        segments: int,
+        disk_mb: int,
+        hold_nbytes: int,
+        part_nbytes: int | None,
+        seed: int,
+        items: int,
     ) -> None:
         self.world = World(
             *memory_mb,
@@ -45,7 +55,9 @@ class Storm(RuleBasedStateMachine):
             seed=seed,
             disk_mb=disk_mb,
             hold_nbytes=hold_nbytes,
+            part_nbytes=part_nbytes,
         )
+        self.world.submit("run0", items)
 
     @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)
     @rule(
@@ -112,7 +124,7 @@ class Storm(RuleBasedStateMachine):
         self._agent(which).disconnect(away_s, silently)
         self._then()
 
-    @rule(which=WHICH, fault=st.sampled_from(["failing", "fatal", "rotten", "refused"]))
+    @rule(which=WHICH, fault=st.sampled_from(FAULTS))
     def an_agent_has_a_fault(self, which: int, fault: str) -> None:
         self._agent(which).faults.append(fault)
         self._then()
@@ -140,6 +152,30 @@ class Storm(RuleBasedStateMachine):
         self.world.store_up = not self.world.store_up
         self._then()
 
+    @rule()
+    def the_disk_fills_or_is_emptied(self) -> None:
+        self.world.disk_full = not self.world.disk_full
+        self._then()
+
+    @rule()
+    def the_model_goes_or_comes(self) -> None:
+        if self.world.model_there:
+            self.world.remove_model()
+        else:
+            self.world.bring_model()
+        self._then()
+
+    @rule(which=WHICH)
+    def a_device_is_forgotten(self, which: int) -> None:
+        self.world.forget(self._agent(which).name)
+        self._then()
+
+    @rule(which=WHICH, cut=st.integers(0, 5), count=st.integers(1, 12))
+    def frames_come_that_nobody_expects(self, which: int, cut: int, count: int) -> None:
+        last = len(self.world.manifest.segments) - 1
+        self.world.stray(which % len(self.world.agents), min(cut, last), count)
+        self._then()
+
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
@@ -148,8 +184,14 @@ class Storm(RuleBasedStateMachine):
         for run in self.world.client.runs.values():
             for item, what in run.outcomes.items():
                 assert what == RESULT or run.reasons[item], "an error without a reason"
-            assert run.rejected is None or run.cancelling or "too_small" in run.rejected
+            assert run.rejected is None or self._may_be_rejected(run)
         self.world.rest(REST_LIMIT_S)
+
+    def _may_be_rejected(self, run: ClientRun) -> bool:
+        assert run.rejected is not None
+        kind = run.rejected.partition(":")[0]
+        gone = run.name in self.world.removed
+        return run.cancelling or kind in ("fleet_too_small", "disk_full") or gone
 
 
 TestStorm = Storm.TestCase

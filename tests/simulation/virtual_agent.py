@@ -12,12 +12,14 @@ from typing import Protocol
 
 from edge_agent.machine import events as happened
 from edge_agent.machine import instructions as told
+from edge_agent.machine.limits import AgentLimits
 from edge_agent.machine.machine import AgentMachine
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message
+from tests.simulation.virtual_courier import VirtualCourier
 from wire import record
-from wire.ids import ActivationId
+from wire.ids import ActivationId, TaskId
 from wire.messages import commands as cmd
 from wire.messages import events as dev
 from wire.messages.assignment import Assignment, PartitionAssignment
@@ -27,6 +29,9 @@ from wire.messages.residency import Residency
 from wire.messages.state import Capabilities, DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry
 
+LIMITS = AgentLimits(load_floor_s=20.0, execute_floor_s=20.0, evict_s=20.0, patience=2.0)
+NEVER_S, LATE_S = 1e9, 27.0  # what hangs answers never, or while the agent drains
+SUPERVISED_S = 3.0  # until a process that ended by itself is started again
 TELEMETRY_S = 10.0
 RECONNECT_S = 1.0
 FRAME_NBYTES, FRAME_RAW_NBYTES = 6144, 2048  # at the bounds: what is reserved has to suffice
@@ -40,6 +45,7 @@ class Surroundings(Protocol):
     broker: Broker
     random: Random
     store_up: bool
+    part_nbytes: int | None
 
     def received(self, device: str, activation: ActivationId) -> None: ...
     def check_sent(self, value: str, activation: ActivationId) -> None: ...
@@ -67,11 +73,16 @@ class VirtualAgent:
         self.faults: list[str] = []
         self.seen: Counter[str] = Counter()
         self.history: list[tuple[float, dev.DeviceEvent]] = []
-        self.refused: happened.FrameHead | None = None
+        self.up_since: float | None = None
+        self.courier = VirtualCourier(world.clock, self, world.part_nbytes)
         self._forget_process()
 
     def _forget_process(self) -> None:
-        self.machine = AgentMachine(self.name, self.capabilities)
+        self.machine = AgentMachine(self.name, self.capabilities, LIMITS)
+        self.courier.close()
+        self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
+        self.computed: set[TaskId] = set()
+        self.generation = 0
         self.spool: dict[Slot, tuple[str, happened.FrameHead]] = {}
         self.memory: PartitionAssignment | None = None
         self.busy = False
@@ -114,6 +125,7 @@ class VirtualAgent:
         self.world.broker.connect(
             self.name, self._receive, Message(topic, record.encode(will)), clean=first
         )
+        self.courier.connected()
         own = record.decode(DeviceState, kept.payload) if kept else None
         self.feed(happened.Connected(connection, not first, own))
 
@@ -127,12 +139,14 @@ class VirtualAgent:
             session.online = False
         else:
             self.world.broker.drop(self.name)
+        self.courier.disconnected()
         self.feed(happened.Disconnected("the link failed"))
         self._later(away_s, self.connect)
 
     def lose_broker(self) -> None:
         if self.running and self.connected:
             self.connected = False
+            self.courier.disconnected()
             self.feed(happened.Disconnected("the broker is gone"))
             self._later(RECONNECT_S + self.world.random.random(), self.connect)
 
@@ -169,16 +183,27 @@ class VirtualAgent:
             return
         self.seen[type(event).__name__] += 1
         instructions = self.machine.handle(event, self.now)
-        self._note_events()
+        self._check_reports(event, self._note_events())
         for instruction in instructions:
             getattr(self, f"_do_{type(instruction).__name__}")(instruction)
         self._set_alarm(isinstance(event, happened.Ticked))
 
-    def _note_events(self) -> None:
-        for seq, event in self.machine._agent.log._events.items():
-            if seq > self.last_seq:
-                self.last_seq = seq
-                self.history.append((self.world.clock.now, event))
+    def _note_events(self) -> list[dev.DeviceEvent]:
+        logged = self.machine._agent.log._events.items()
+        fresh = [(seq, event) for seq, event in logged if seq > self.last_seq]
+        self.last_seq = max([self.last_seq, *(seq for seq, _ in fresh)])
+        self.history += [(self.world.clock.now, event) for _, event in fresh]
+        return [event for _, event in fresh]
+
+    def _check_reports(self, event: happened.Event, said: list[dev.DeviceEvent]) -> None:
+        """Rule 6: it says what it holds after a (re)connect and to a new generation, by itself."""
+        generation = _generation_in(event)
+        anew = isinstance(event, (happened.Connected, happened.StateCleared))
+        news = generation > self.generation or anew
+        self.generation = max(self.generation, generation)
+        if news and self.connected and self.running:
+            told_all = any(isinstance(each, dev.Inventory) for each in said)
+            assert told_all, f"{self.name} does not say what it holds after {event}"
 
     def _set_alarm(self, ticked: bool) -> None:
         wake = self.machine.wake_at()
@@ -197,8 +222,13 @@ class VirtualAgent:
     def _receive(self, message: Message) -> None:
         if not self.running:
             return
-        if message.kind == "data":
-            self._frame(*message.payload)
+        if message.payload is None:
+            if message.kind == "state":
+                self.feed(happened.StateCleared())
+        elif message.kind == "state":
+            pass  # our own words
+        elif message.kind == "data":
+            self.courier.receive(*message.payload)
         elif message.kind == "assignment":
             assignment = record.decode(Assignment, message.payload)
             self.feed(happened.AssignmentArrived(assignment))
@@ -218,10 +248,25 @@ class VirtualAgent:
                 self.cancelled.append(command)
         self.feed(happened.CommandsArrived(batch))
 
-    def _frame(self, sender: str, head: happened.FrameHead, value: str) -> None:
-        self.spool[head.activation, "input"] = (value, head)
+    # the courier's owner
+
+    def say(self, to: str, payload: bytes) -> None:
+        """What is said while disconnected is as good as lost."""
+        if self.connected:
+            self.world.broker.publish(self.name, f"data/{to}", (self.name, payload))
+
+    def take(self, sender: str, head: happened.FrameHead, value: str) -> None:
+        slot = (head.activation, "input")
+        others = sum(each.nbytes for at, (_, each) in self.spool.items() if at != slot)
+        if others + head.nbytes > self.capabilities.hold_nbytes:
+            self.lose(sender, head.activation, happened.NO_ROOM, "the spool is full")
+            return
+        self.spool[slot] = (value, head)
         self.world.received(self.name, head.activation)
         self.feed(happened.FrameArrived(head, sender))
+
+    def lose(self, sender: str, activation: ActivationId, kind: str, reason: str) -> None:
+        self.feed(happened.FrameLost(activation, kind, reason))
 
     # what is told
 
@@ -258,7 +303,7 @@ class VirtualAgent:
         assert not self.busy
         assert all(self.disk.get(blob.digest) == blob.nbytes for blob in each.assigned.blobs)
         self.memory, self.busy = each.assigned, True
-        self._later(self._about(self.load_s), lambda: self._loaded(each))
+        self._later(self._lasting(self.load_s), lambda: self._loaded(each))
 
     def _loaded(self, each: told.Load) -> None:
         self.busy = False
@@ -287,7 +332,7 @@ class VirtualAgent:
         assert self.memory.partition == each.partition
         assert not self.busy
         self.busy = True
-        self._later(self._about(0.01), lambda: self._unloaded(each))
+        self._later(self._lasting(0.01), lambda: self._unloaded(each))
 
     def _unloaded(self, each: told.Unload) -> None:
         self.busy, self.memory = False, None
@@ -297,11 +342,21 @@ class VirtualAgent:
         assert self.memory is not None
         assert self.memory.partition == each.assigned.partition, "runs on what is loaded"
         assert not self.busy
+        assert each.task not in self.computed, f"{self.name} computes {each.task} again"
         self.busy = True
         value, head = self.spool[each.task.needs, "input"]
         segments = each.task.last - each.task.first + 1
         seconds = self._about(self.compute_s) * segments
-        self._later(seconds, lambda: self._executed(each, value, head, seconds))
+        lasting = self._lasting(seconds)
+        self._later(lasting, lambda: self._executed(each, value, head, seconds))
+
+    def _lasting(self, seconds: float) -> float:
+        """Unless ONNX Runtime hangs."""
+        for fault, hanging_s in (("stuck", NEVER_S), ("late", LATE_S)):
+            if fault in self.faults:
+                self.faults.remove(fault)
+                return hanging_s
+        return self._about(seconds)
 
     def _executed(
         self, each: told.Execute, value: str, head: happened.FrameHead, seconds: float
@@ -326,6 +381,7 @@ class VirtualAgent:
             FRAME_NBYTES,
             FRAME_RAW_NBYTES,
         )
+        self.computed.add(task)
         self.spool[task.makes, "output"] = (tensors.through(value, task.first, task.last), emitted)
         self.feed(happened.TaskExecuted(each.number, task, emitted, 0.0, seconds, 0.0, ()))
 
@@ -335,12 +391,15 @@ class VirtualAgent:
     def _do_SendFrame(self, each: told.SendFrame) -> None:  # noqa: N802
         value, head = self.spool[each.activation, "output"]
         self.world.check_sent(value, each.activation)
-        self._publish(f"data/{each.to}", (self.name, head, value))
+        assert self.connected, f"{self.name} sends {each.activation} while disconnected"
+        self.courier.send(each.to, head, value)
 
     def _do_ForgetFrame(self, each: told.ForgetFrame) -> None:  # noqa: N802
         gone = self.spool.pop((each.activation, each.side), None)
         if each.side == "output" and gone is not None:
-            assert self._may_go(each.activation), f"{each.activation} went without a release"
+            self.courier.forget(each.activation, gone[1].attempt)
+            late = self.machine._agent.seat.stuck
+            assert late or self._may_go(each.activation), f"{each.activation} was not released"
 
     def _may_go(self, activation: ActivationId) -> bool:
         run, item = activation.run, activation.item
@@ -380,12 +439,34 @@ class VirtualAgent:
         self.boots += 1
         self.world.broker.drop(self.name, gracefully=True)
 
+    def _do_GiveUp(self, each: told.GiveUp) -> None:  # noqa: N802
+        assert each.reason
+        self._do_Stop(told.Stop(each.reason))
+        boots = self.boots
+        clock = self.world.clock
+        clock.later(SUPERVISED_S, lambda: self.start() if boots == self.boots else None)
+
     # what must hold
 
+    @property
+    def useful(self) -> bool:
+        """Nothing that anybody could see keeps it from work."""
+        linked = self.connected and self.world.broker.is_online(self.name)
+        agent = self.machine._agent
+        return self.running and linked and not agent.stopping and not self.faults
+
     def check(self) -> None:
+        if not self.useful:
+            self.up_since = None
+        elif self.up_since is None:
+            self.up_since = self.world.clock.now
         if not self.running:
             return
         agent = self.machine._agent
+        spooled = sum(head.nbytes for _, head in self.spool.values())
+        assert spooled <= self.capabilities.hold_nbytes, f"{self.name}'s spool overflows"
+        if self.memory is not None and not self.busy and not agent.stopping:
+            assert self._is_listed(self.machine.assignment), f"{self.name} keeps what is unlisted"
         assert agent.held.nbytes <= self.capabilities.hold_nbytes, f"{self.name} holds too much"
         assert sum(self.disk.values()) <= self.capabilities.disk_budget_nbytes
         assert len(agent.log) <= agent.limits.log_events
@@ -394,7 +475,25 @@ class VirtualAgent:
         running = {(agent.seat.task.needs, "input")} if agent.seat.task else set()
         assert held <= self.spool.keys() <= held | running, f"{self.name}'s spool leaks"
 
-    @property
-    def at_rest(self) -> bool:
-        """Nothing of any item is left here."""
-        return not self.running or not self.spool
+    def _is_listed(self, assignment: Assignment | None) -> bool:
+        """Whether what is in memory is what this assignment lists."""
+        listed = assignment.partitions if assignment is not None else ()
+        memory = self.memory
+        return memory is None or any(
+            (memory.partition, memory.segments) == (entry.partition, entry.segments)
+            for entry in listed
+        )
+
+    def at_rest(self, wanted: Assignment | None) -> bool:
+        """Nothing of any item is left here, and nothing in memory that is not wanted. What an
+        orchestrator before listed stays until the next one has something to say."""
+        unwanted = wanted is not None and not self._is_listed(wanted)
+        return not self.running or not (self.spool or unwanted)
+
+
+def _generation_in(event: happened.Event) -> int:
+    if isinstance(event, happened.AssignmentArrived):
+        return event.assignment.generation
+    if isinstance(event, happened.CommandsArrived):
+        return event.batch.generation
+    return event.state.generation if isinstance(event, happened.OrchestratorSeen) else 0

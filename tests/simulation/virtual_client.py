@@ -14,6 +14,7 @@ from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES
+from tests.simulation.virtual_courier import VirtualCourier
 from wire import record
 from wire.ids import ActivationId
 from wire.manifest import Manifest
@@ -40,6 +41,9 @@ class Surroundings(Protocol):
     clock: Clockwork
     broker: Broker
     manifest: Manifest
+    part_nbytes: int | None
+
+    def check_failure(self, run: str, item: int, kind: str, reason: str) -> None: ...
 
 
 @dataclass
@@ -65,6 +69,7 @@ class ClientRun:
 class VirtualClient:
     def __init__(self, world: Surroundings, party: str) -> None:
         self.world, self.party = world, party
+        self.courier = VirtualCourier(world.clock, self, world.part_nbytes)
         self.runs: dict[str, ClientRun] = {}
         self.heard_at = 0.0
         world.broker.connect(party, self._receive, clean=True)
@@ -89,6 +94,7 @@ class VirtualClient:
         """Whatever was not answered is asked again."""
         if not self.world.broker.is_online(self.party):
             self.world.broker.connect(self.party, self._receive)
+            self.courier.connected()
         for run in self.runs.values():
             if run.over:
                 continue
@@ -104,11 +110,22 @@ class VirtualClient:
 
     def _receive(self, message: Message) -> None:
         if message.kind == "data":
-            self._result(*message.payload)
+            self.courier.receive(*message.payload)
         elif message.kind == "responses":
             response = record.decode(Response, message.payload)
             run = self.runs[response.run]
             self._HANDLERS[type(response)](self, run, response)
+
+    # the courier's owner
+
+    def say(self, to: str, payload: bytes) -> None:
+        self.world.broker.publish(self.party, f"data/{to}", (self.party, payload))
+
+    def take(self, sender: str, head: FrameHead, value: str) -> None:
+        self._result(head.activation, value)
+
+    def lose(self, sender: str, activation: ActivationId, kind: str, reason: str) -> None:
+        """It is asked for again, as everything is that did not come."""
 
     def _result(self, activation: ActivationId, value: str) -> None:
         run = self.runs[activation.run]
@@ -152,10 +169,11 @@ class VirtualClient:
             FRAME_NBYTES,
             FRAME_RAW_NBYTES,
         )
-        frame = (self.party, head, tensors.feed(run.name, item))
-        self.world.broker.publish(self.party, "data/orchestrator", frame)
+        self.courier.send("orchestrator", head, tensors.feed(run.name, item))
 
     def _item_failed(self, run: ClientRun, told: ItemFailed) -> None:
+        if told.item not in run.outcomes:
+            self.world.check_failure(run.name, told.item, told.kind, told.reason)
         run.reasons[told.item] = told.reason
         self._outcome(run, told.item, told.kind)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from edge_agent.machine.events import FrameHead as DeviceFrameHead
 from orchestrator.machine import events as ev
@@ -16,6 +16,7 @@ from tests.simulation.clockwork import Clockwork
 from tests.simulation.journal import Journal
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES
+from tests.simulation.virtual_courier import VirtualCourier
 from wire import record
 from wire.elements import Element
 from wire.ids import ActivationId
@@ -38,6 +39,9 @@ class Surroundings(Protocol):
     broker: Broker
     random: Random
     manifest: Manifest
+    model_there: bool
+    disk_full: bool
+    part_nbytes: int | None
 
     def check_release(self, command: cmd.Release) -> None: ...
 
@@ -50,10 +54,15 @@ class VirtualOrchestrator:
         self.running = self.connected = False
         self.generations: list[int] = []
         self.assignments: list[tuple[float, str, Assignment]] = []
+        self.up_since: float | None = None
+        self.ended: dict[tuple[str, int], tuple[float, float]] = {}  # when; listening since
+        self.courier = VirtualCourier(world.clock, self, world.part_nbytes)
         self._forget_process()
 
     def _forget_process(self) -> None:
         self.machine = OrchestratorMachine(self.options)
+        self.courier.close()
+        self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
         self.pending: dict[ActivationId, str] = {}
         self.tick = 0
         self.seen: Counter[str] = Counter()
@@ -68,7 +77,8 @@ class VirtualOrchestrator:
         runs = self.journal.replay(now)
         times = tuple(self.journal.times.values())
         self.feed(ev.Started(f"o{self.boots}", self.journal.generation, runs, "http://:1", times))
-        self.feed(ev.ModelAdded(self.world.manifest))
+        if self.world.model_there:
+            self.feed(ev.ModelAdded(self.world.manifest))
         self.connect(clean=True)
 
     def crash(self) -> None:
@@ -89,12 +99,14 @@ class VirtualOrchestrator:
         self.world.broker.connect(
             NAME, self._receive, Message("orchestrator/", record.encode(will)), clean=clean
         )
+        self.courier.connected()
         self.feed(ev.Connected(connection))
 
     def lose_broker(self, away_s: float = 1.0) -> None:
         if self.running and self.connected:
             self.connected = False
             self.world.broker.drop(NAME)
+            self.courier.disconnected()
             self.feed(ev.Disconnected("the broker is gone"))
             self._later(away_s, self.connect)
 
@@ -127,13 +139,15 @@ class VirtualOrchestrator:
     def _receive(self, message: Message) -> None:
         if not self.running:
             return
-        event = self._event_of(message, message.name, message.retained)
-        self.feed(event)
+        if message.payload is None:
+            return  # cleared: real shells ignore that too
+        if message.kind == "data":
+            self.courier.receive(*message.payload)
+        else:
+            self.feed(self._event_of(message, message.name, message.retained))
 
     def _event_of(self, message: Message, name: str, retained: bool) -> ev.Event:
         payload: Any = message.payload
-        if message.kind == "data":
-            return self._frame(*payload)
         if message.kind == "state":
             return ev.DeviceStateSeen(name, record.decode(DeviceState, payload), retained)
         if message.kind == "telemetry":
@@ -149,6 +163,20 @@ class VirtualOrchestrator:
         assert message.kind == "orchestrator"
         record.decode(OrchestratorState, payload)
         return ev.Ticked()
+
+    # the courier's owner
+
+    def say(self, to: str, payload: bytes) -> None:
+        self._publish(f"data/{to}", (NAME, payload))
+
+    def take(self, sender: str, head: DeviceFrameHead, value: str) -> None:
+        if self.running:
+            self.feed(self._frame(sender, head, value))
+
+    def lose(self, sender: str, activation: ActivationId, kind: str, reason: str) -> None:
+        """What was given up on its way to others is only logged."""
+        if sender:
+            self.feed(ev.FrameLost(sender, activation, kind, reason))
 
     def _frame(self, sender: str, head: DeviceFrameHead, value: str) -> ev.Event:
         at = head.activation
@@ -172,6 +200,9 @@ class VirtualOrchestrator:
 
     def _do_StoreRun(self, each: ins.StoreRun) -> None:  # noqa: N802
         def stored() -> None:
+            if self.world.disk_full:
+                self._journal_failed("run", each.run, None)
+                return
             self.journal.store_run(each, self.world.clock.now)
             self.feed(ev.RunStored(each.run))
 
@@ -181,19 +212,34 @@ class VirtualOrchestrator:
         at, value = each.activation, self.pending.pop(each.activation)
 
         def stored() -> None:
-            self.journal.store_input(at.run, at.item, value)
+            if self.world.disk_full:
+                self._journal_failed("input", at.run, at.item)
+                return
+            self.journal.store_input(at.run, at.item, value, self.world.clock.now)
             self.feed(ev.InputStored(at.run, at.item))
 
         self._later(SYNC_S, stored)
 
     def _do_StoreOutcome(self, each: ins.StoreOutcome) -> None:  # noqa: N802
         value = self.pending.pop(each.activation) if each.activation else None
+        since = self.up_since if self.up_since is not None else self.world.clock.now
+        self.ended.setdefault((each.run, each.outcome.item), (self.world.clock.now, since))
 
         def stored() -> None:
+            if self.world.disk_full:
+                if each.outcome.kind is not None:
+                    self.journal.told.add((each.run, each.outcome.item))
+                self._journal_failed("outcome", each.run, each.outcome.item)
+                return
             self.journal.store_outcome(each.run, each.outcome, value)
             self.feed(ev.OutcomeStored(each.run, each.outcome))
 
         self._later(SYNC_S, stored)
+
+    def _journal_failed(
+        self, what: Literal["run", "input", "outcome"], run: str, item: int | None
+    ) -> None:
+        self.feed(ev.JournalFailed(what, run, item, "disk_full", "the disk has no room left"))
 
     def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
         self.journal.runs[each.run].count = each.count
@@ -218,7 +264,8 @@ class VirtualOrchestrator:
     def _do_ForgetInputs(self, each: ins.ForgetInputs) -> None:  # noqa: N802
         run = self.journal.runs[each.run]
         for item in each.items:
-            assert item in run.outcomes, "an input went before its outcome was on disk"
+            kept = item in run.outcomes or (each.run, item) in self.journal.told
+            assert kept, "an input went before its outcome was on disk"
             run.inputs.pop(item, None)
 
     def _do_ForgetRun(self, each: ins.ForgetRun) -> None:  # noqa: N802
@@ -239,12 +286,22 @@ class VirtualOrchestrator:
             FRAME_NBYTES,
             FRAME_RAW_NBYTES,
         )
-        self._publish(f"data/{each.to}", (NAME, head, value))
+        self.courier.send(each.to, head, value)
 
     def _do_SendResult(self, each: ins.SendResult) -> None:  # noqa: N802
         at = each.activation
-        value = self.journal.runs[at.run].results[at.item]
-        self._publish(f"data/{each.to}", (at, value))
+        run = self.journal.runs[at.run]
+        options = run.record.options
+        head = DeviceFrameHead(
+            run.record.model,
+            at,
+            0,
+            options.exact,
+            options.barrier,
+            FRAME_NBYTES,
+            FRAME_RAW_NBYTES,
+        )
+        self.courier.send(each.to, head, run.results[at.item])
 
     def _do_Respond(self, each: ins.Respond) -> None:  # noqa: N802
         payload = record.encode(each.response)
@@ -264,7 +321,7 @@ class VirtualOrchestrator:
 
     def _do_ClearDevice(self, each: ins.ClearDevice) -> None:  # noqa: N802
         for leaf in ("state", "telemetry", "residency", "assignment"):
-            self.world.broker.retained.pop(f"{leaf}/{each.device}", None)
+            self.world.broker.clear(NAME, f"{leaf}/{each.device}")
 
     def _do_PublishState(self, each: ins.PublishState) -> None:  # noqa: N802
         self._publish("orchestrator/", record.encode(each.state), keep=True)
@@ -275,6 +332,10 @@ class VirtualOrchestrator:
 
     def check(self) -> None:
         """Bounds, and: whatever has no outcome yet can still be computed."""
+        if not (self.running and self.connected):
+            self.up_since = None
+        elif self.up_since is None:
+            self.up_since = self.world.clock.now
         spooled = 0
         for run in self.journal.runs.values():
             spooled += FRAME_NBYTES * len(run.inputs)

@@ -7,16 +7,22 @@ until released and inputs until the outcome (5, 6), bounds kept (7).
 
 from __future__ import annotations
 
+import contextlib
 from random import Random
 
+from edge_agent.machine.events import FrameHead
+from orchestrator.machine import events as ev
+from orchestrator.machine.items import Item
 from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.partitioning import Offer, partition
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Weather
-from tests.simulation.virtual_agent import VirtualAgent
+from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES, VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun, VirtualClient
 from tests.simulation.virtual_orchestrator import VirtualOrchestrator
 from tests.support.tiny_manifest import MB, tiny_manifest
+from wire.errors import FleetTooSmall, NoDevice
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.memory import resident_need
@@ -24,11 +30,25 @@ from wire.messages import commands as cmd
 from wire.messages.requests import RunOptions
 from wire.messages.state import Capabilities
 
+SOON_S = 1e-6  # floating point
 CLIENT = "clients/ann/s1"
 
 
 def capabilities(memory_nbytes: int, disk_nbytes: int, hold_nbytes: int) -> Capabilities:
     return Capabilities(memory_nbytes, disk_nbytes, hold_nbytes, 2, "x86_64", "1.20", 20)
+
+
+def _offer(agent: VirtualAgent) -> Offer:
+    able = agent.capabilities
+    return Offer(
+        budget_nbytes=able.memory_budget_nbytes,
+        hold_nbytes=able.hold_nbytes,
+        disk_nbytes=able.disk_budget_nbytes,
+        max_opset=able.max_opset,
+        cost_per_s=1e9,
+        link_nbytes_per_s=1e6,
+        device=agent.name,
+    )
 
 
 class World:
@@ -41,6 +61,7 @@ class World:
         disk_mb: int = 200,
         hold_nbytes: int = 1 << 20,
         manifest: Manifest | None = None,
+        part_nbytes: int | None = None,
     ) -> None:
         """An agent for each of `memory_mb`; each segment weighs 10 MB, and a little more when it
         is loaded. What loading takes for the moment comes on top, so that it changes no plan."""
@@ -48,7 +69,10 @@ class World:
         self.broker = Broker(self.clock)
         self.random = Random(seed)
         self.manifest = manifest or tiny_manifest(weights=[10 * MB] * segments)
-        self.store_up = True
+        self.store_up = self.model_there = True
+        self.disk_full = False
+        self.removed: set[str] = set()
+        self.part_nbytes = part_nbytes
         self.furthest: dict[tuple[str, int], int] = {}
         self.orchestrator = VirtualOrchestrator(self, options or OrchestratorOptions())
         self.agents = [
@@ -93,7 +117,12 @@ class World:
         known = self.orchestrator.machine.state.item(run, item)
         journaled = self.orchestrator.journal.runs.get(run)
         stored = journaled is not None and item in journaled.inputs
-        return known is not None and known.state == "stored" and stored
+        return known is not None and stored and self._was_home(known)
+
+    def _was_home(self, item: Item) -> bool:
+        """When the release was decided: releases gather for a moment before they go out."""
+        gathering_s = self.orchestrator.options.coalesce_s + SOON_S
+        return item.state == "stored" or self.clock.now - item.life.since <= gathering_s
 
     def _is_astray(self, command: cmd.Release, item: int) -> bool:
         state = self.orchestrator.machine.state
@@ -103,6 +132,24 @@ class World:
         stored = journaled is not None and item in journaled.inputs
         return plan is not None and command.cut not in plan.cuts and stored
 
+    def check_failure(self, run: str, item: int, kind: str, reason: str) -> None:
+        """That no device was there is only right if none was, for as long as one is waited for,
+        while somebody listened and an item of the run was there."""
+        if kind != NoDevice.kind:
+            return
+        known = self.client.runs[run]
+        told_at, heard_since = self.orchestrator.ended[run, item]
+        since = told_at - self.orchestrator.options.no_device_s + SOON_S
+        assert heard_since <= since, f"{run}/{item}: {reason}; but nobody listened for so long"
+        came_at = min(self.orchestrator.journal.runs[run].came_at.values())
+        assert came_at <= since, f"{run}/{item}: {reason}; but its run came a moment ago"
+        there = [a for a in self.agents if a.up_since is not None and a.up_since <= since]
+        offers = [_offer(agent) for agent in there]
+        with contextlib.suppress(NoDevice, FleetTooSmall):
+            partition(self.manifest, offers, known.options.partitions)
+            names = [agent.name for agent in there]
+            raise AssertionError(f"{run}/{item}: {reason}; but {names} were there all the time")
+
     def check(self) -> None:
         self.orchestrator.check()
         for agent in self.agents:
@@ -111,6 +158,8 @@ class World:
     # what tests ask
 
     def submit(self, name: str = "r1", items: int = 6, **options: object) -> ClientRun:
+        if not self.model_there:
+            self.removed.add(name)
         return self.client.submit(name, items, RunOptions(**options))  # type: ignore[arg-type]
 
     def complete(self, *runs: ClientRun, limit_s: float = 120.0) -> float:
@@ -134,12 +183,39 @@ class World:
         """No more faults: everybody is there, nothing is lost."""
         self.broker.weather = Weather()
         self.store_up = True
+        self.disk_full = False
+        self.bring_model()
         if not self.orchestrator.running:
             self.orchestrator.start()
         for agent in self.agents:
             agent.faults.clear()
             if not agent.running:
                 agent.start()
+
+    def bring_model(self) -> None:
+        if not self.model_there:
+            self.model_there = True
+            self.orchestrator.feed(ev.ModelAdded(self.manifest))
+
+    def remove_model(self) -> None:
+        """Its runs end; what of them is over already stays as it is."""
+        if self.model_there:
+            self.model_there = False
+            self.removed |= self.client.runs.keys()
+            self.orchestrator.feed(ev.ModelRemoved(self.manifest.name))
+
+    def forget(self, device: str) -> None:
+        self.orchestrator.feed(ev.ForgetAsked(device))
+
+    def stray(self, which: int, cut: int, count: int) -> None:
+        """Frames that nobody reserved room for, of a run that the orchestrator does not know."""
+        for item in range(count):
+            at = ActivationId("stray", item, cut)
+            head = FrameHead(
+                self.manifest.digest, at, 0, False, False, FRAME_NBYTES, FRAME_RAW_NBYTES
+            )
+            value = tensors.through(tensors.feed(at.run, at.item), 0, cut - 1)
+            self.orchestrator.courier.send(self.agents[which].name, head, value)
 
     def break_broker(self, keep_retained: bool) -> None:
         self.broker.crash(keep_retained)
@@ -149,6 +225,13 @@ class World:
 
     def rest(self, limit_s: float = 200.0) -> None:
         """Once all is over, nothing of it is left on any device."""
-        at_rest = self.clock.run_for(limit_s, lambda: all(agent.at_rest for agent in self.agents))
-        left = {agent.name: sorted(map(str, agent.spool)) for agent in self.agents}
+        at_rest = self.clock.run_for(limit_s, lambda: all(map(self._is_at_rest, self.agents)))
+        left = {
+            agent.name: (sorted(map(str, agent.spool)), agent.memory and agent.memory.partition)
+            for agent in self.agents
+            if not self._is_at_rest(agent)
+        }
         assert at_rest, f"left behind: {left}"
+
+    def _is_at_rest(self, agent: VirtualAgent) -> bool:
+        return agent.at_rest(self.orchestrator.machine.state.published.get(agent.name))

@@ -101,7 +101,7 @@ def test_events_are_repeated_until_they_are_acknowledged() -> None:
     bench.serve(A)
     bench.wait(5.0)
     repeated = bench.the_last(told.PublishEvents).batch
-    assert (repeated.first_seq, repeated.last_seq) == (1, bench.last_seq)
+    assert _seqs([repeated]) == list(range(1, bench.last_seq + 1))
     bench.command(Acknowledge("boot1", 2))
     bench.wait(5.0)
     assert bench.the_last(told.PublishEvents).batch.first_seq == 3
@@ -142,6 +142,31 @@ def test_a_new_generation_gets_an_inventory_and_keeps_the_assignment() -> None:
     assert bench.residency(A).status == "resident"
     bench.orchestrator(2)
     assert len(bench.reported(Inventory)) == before + 1
+
+
+def test_whatever_tells_first_of_a_new_generation_gets_an_inventory() -> None:
+    bench = Bench()
+    bench.serve(A)
+    before = len(bench.reported(Inventory))
+    bench.assign(A, generation=2)
+    assert len(bench.reported(Inventory)) == before + 1
+    bench.orchestrator(2)
+    bench.command(Ping("n"), generation=2)
+    assert len(bench.reported(Inventory)) == before + 1
+    bench.command(Ping("n"), generation=3)
+    assert len(bench.reported(Inventory)) == before + 2
+
+
+def test_an_agent_that_was_forgotten_says_again_who_it_is_and_what_it_has() -> None:
+    bench = Bench()
+    bench.serve(A)
+    bench.do(happened.StateCleared())
+    state = bench.the_last(told.PublishState).state
+    assert (state.status, state.connection, state.capabilities) == ("online", "c1", CAPABILITIES)
+    assert bench.the_last(told.PublishResidency).residency.partitions[0].status == "resident"
+    assert isinstance(bench.events[-1], Inventory)
+    bench.do(happened.Disconnected("gone"))
+    assert bench.do(happened.StateCleared()) == []
 
 
 def test_commands_of_an_older_generation_are_dropped_and_counted() -> None:
