@@ -57,7 +57,10 @@ def run(
     from crowdpipe.client.session import Session
     from crowdpipe.items_file import read_arrays, split_items, write_items
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
+    from wire.errors import UserError
 
+    if not output.absolute().parent.is_dir():
+        raise UserError(f"there is no folder {output.absolute().parent} to write results into")
     arrays = read_arrays(inputs)
     try:
         with (

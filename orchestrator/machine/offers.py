@@ -109,5 +109,6 @@ def opset_of(segment: SegmentSpec) -> int:
     return segment.opsets.get("", segment.opsets.get("ai.onnx", 0))
 
 
-def megabytes(nbytes: int) -> str:
-    return f"{nbytes / 1e6:.1f} MB"
+def mebibytes(nbytes: int) -> str:
+    """As people give budgets."""
+    return f"{nbytes / (1 << 20):.1f} MiB"

@@ -19,7 +19,7 @@ from orchestrator.machine.offers import (
     disk_need,
     fits,
     hold_need,
-    megabytes,
+    mebibytes,
     opset_of,
 )
 from orchestrator.machine.search import Search
@@ -125,11 +125,15 @@ def too_small(manifest: Manifest, fleet: Sequence[Offer], wanted: int | None) ->
     memory = max(offer.budget_nbytes for offer in fleet)
     disk = max(offer.disk_nbytes for offer in fleet)
     return FleetTooSmall(
-        f"model '{manifest.name}' ({megabytes(resident_need(manifest.segments))} loaded) does not "
-        f"fit {len(fleet)} devices in {wanted} partitions: the largest has {megabytes(memory)} of "
-        f"memory and {megabytes(disk)} of disk; ask for more partitions, or leave the number to "
+        f"model '{manifest.name}' ({mebibytes(resident_need(manifest.segments))} loaded) does not "
+        f"fit {len(fleet)} devices in {_counted(wanted)}: the largest has {mebibytes(memory)} of "
+        f"memory and {mebibytes(disk)} of disk; ask for more partitions, or leave the number to "
         f"the planner"
     )
+
+
+def _counted(partitions: int) -> str:
+    return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
 
 def _lack_of(manifest: Manifest, segment: SegmentSpec, fleet: Sequence[Offer]) -> str:
@@ -139,8 +143,8 @@ def _lack_of(manifest: Manifest, segment: SegmentSpec, fleet: Sequence[Offer]) -
     if need > best.budget_nbytes:
         missing = need - best.budget_nbytes
         return (
-            f"{where} needs {megabytes(need)} of memory, and the largest budget is "
-            f"{megabytes(best.budget_nbytes)} on {best.device}: {megabytes(missing)} are missing; "
+            f"{where} needs {mebibytes(need)} of memory, and the largest budget is "
+            f"{mebibytes(best.budget_nbytes)} on {best.device}: {mebibytes(missing)} are missing; "
             f"raise an agent's memory budget or add a larger device"
         )
     opset, highest = opset_of(segment), max(offer.max_opset for offer in fleet)
@@ -153,14 +157,14 @@ def _lack_of(manifest: Manifest, segment: SegmentSpec, fleet: Sequence[Offer]) -
     most = max(offer.hold_nbytes for offer in fleet)
     if hold > most:
         return (
-            f"one item at {where} takes up to {megabytes(hold)}, and no device holds more than "
-            f"{megabytes(most)}: {megabytes(hold - most)} are missing; lower the model's bounds "
+            f"one item at {where} takes up to {mebibytes(hold)}, and no device holds more than "
+            f"{mebibytes(most)}: {mebibytes(hold - most)} are missing; lower the model's bounds "
             f"with --max-shape, or let an agent hold more"
         )
     disk, room = disk_need([segment]), max(offer.disk_nbytes for offer in fleet)
     if disk > room:
         return (
-            f"{where} takes {megabytes(disk)} of disk, and the largest cache is "
-            f"{megabytes(room)}: {megabytes(disk - room)} are missing; let an agent cache more"
+            f"{where} takes {mebibytes(disk)} of disk, and the largest cache is "
+            f"{mebibytes(room)}: {mebibytes(disk - room)} are missing; let an agent cache more"
         )
     return f"no single device has the memory, disk and ONNX Runtime that {where} needs"

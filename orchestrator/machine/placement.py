@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from orchestrator.machine.offers import megabytes
+from orchestrator.machine.offers import mebibytes
 from wire.errors import InvalidInput
 
 TIERS = {1: "resident", 2: "cached", 3: "idle and empty", 4: "must evict another"}
@@ -78,7 +78,7 @@ def duration(seconds: float) -> str:
 def fetching(candidate: Candidate, tier: int) -> tuple[float, str | None]:
     if tier == 1 or not candidate.missing_nbytes:
         return 0.0, None
-    about = f"fetches {megabytes(candidate.missing_nbytes)} in about {duration(candidate.fetch_s)}"
+    about = f"fetches {mebibytes(candidate.missing_nbytes)} in about {duration(candidate.fetch_s)}"
     return candidate.fetch_s, about
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from orchestrator.machine.assigning import compute_s, offer_of, offers, ranges_as_placed
 from orchestrator.machine.devices import Device
 from orchestrator.machine.models import model_named
-from orchestrator.machine.offers import Offer, Range, fits, megabytes
+from orchestrator.machine.offers import Offer, Range, fits, mebibytes
 from orchestrator.machine.partitioning import check_wanted, estimated_s
 from orchestrator.machine.placement import check_policy, duration
 from orchestrator.machine.planning import (
@@ -111,7 +111,7 @@ def _why_not(state: State, plan: Plan, device: Device, fleet: Sequence[Offer], w
     if offer is None or not state.fresh(device):
         return "it was not heard of lately"
     if not any(fits(manifest, i, i, offer) for i in range(len(manifest.segments))):
-        return f"no segment fits it (its budget is {megabytes(offer.budget_nbytes)})"
+        return f"no segment fits it (its budget is {mebibytes(offer.budget_nbytes)})"
     if plan.want.partitions is not None:
         return f"{plan.want.partitions} partitions were asked for, and others are through sooner"
     return _slower(plan, device.name, fleet, work)

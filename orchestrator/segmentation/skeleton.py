@@ -189,4 +189,7 @@ def _parse_varint(head: bytes, start: int, at: int) -> tuple[int, int]:
 
 
 def _not_onnx(at: int) -> str:
-    return f"not an ONNX file, or a truncated one: no valid field at byte {at}"
+    return (
+        f"not an ONNX file, or a truncated one (no valid field at byte {at}); "
+        "export or fetch it again"
+    )

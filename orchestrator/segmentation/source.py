@@ -33,6 +33,7 @@ from wire.errors import InvalidModel
 from wire.manifest import BlobRef
 
 CHUNK_NBYTES = 1 << 20
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 MAX_SKELETON_NBYTES = 1 << 30  # a graph without its weights; protobuf stops at 2 GiB
 
 
@@ -127,6 +128,11 @@ def _skeleton_of(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
                 raise InvalidModel(f"{path.name} is empty or not a file; give an .onnx file")
+            if file.read(len(LFS_POINTER)) == LFS_POINTER:
+                raise InvalidModel(
+                    f"{path.name} only points to the model, which Git LFS keeps; type: git lfs pull"
+                )
+            file.seek(0)
             return read_skeleton(file, status.st_size, path.name)
     except OSError as error:
         raise InvalidModel(f"cannot read {path}: {error.strerror}") from None

@@ -118,6 +118,14 @@ def test_a_wrong_input_among_many_is_named_and_nothing_is_written(fleet: Served,
     assert not items.with_name("results.npz").exists()
 
 
+def test_results_that_could_not_be_written(fleet: Served, npz: Save) -> None:
+    """Said before anything is computed."""
+    ended = run_crowdpipe(
+        fleet.home, "run", "tiny", "--input", good(npz), "--output", "/nowhere/results.npz"
+    )
+    expect(ended, USER, "there is no folder /nowhere")
+
+
 def test_an_address_that_is_no_address(crowdpipe: Crowdpipe) -> None:
     expect(crowdpipe("devices", "--broker", "laptop:1883"), USER, "mqtt://")
 

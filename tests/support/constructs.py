@@ -358,6 +358,14 @@ def _text(folder: Path) -> Path:
     return path
 
 
+def _pointer(folder: Path) -> Path:
+    path = folder / "model.onnx"
+    path.write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 90868376\n"
+    )
+    return path
+
+
 def _truncated(folder: Path) -> Path:
     path = save(mlp(), folder / "model.onnx")
     path.write_bytes(path.read_bytes()[:-200])
@@ -384,6 +392,7 @@ def _claims(model: onnx.ModelProto) -> None:
 REFUSED = (
     RefusedModel("a file that is not ONNX", _text, "not an ONNX file"),
     RefusedModel("a truncated file", _truncated, "truncated"),
+    RefusedModel("what Git LFS leaves in place of a file", _pointer, "git lfs pull"),
     RefusedModel(
         "an input that is a sequence, map or optional", _saved(_sequence_input), "no tensor"
     ),

@@ -161,7 +161,7 @@ def test_a_number_of_partitions_that_cannot_be_is_refused(wanted: int) -> None:
 
 def test_too_few_partitions_say_so() -> None:
     manifest = tiny_manifest(weights=[30 * MB] * 4)
-    with pytest.raises(FleetTooSmall, match=r"in 1 partitions.*70\.0 MB of disk"):
+    with pytest.raises(FleetTooSmall, match=r"in 1 partition: .*66\.8 MiB of disk"):
         partition(manifest, fleet(2, disk=70 * MB), 1)
 
 
