@@ -33,6 +33,7 @@ FRAME_LIMIT_NBYTES = 900 << 20  # SQLite keeps no longer value
 BUSY_LIMIT_S = 10.0
 CLOSE_LIMIT_S = 60.0
 
+MENDING = "check the disk, or move the file away to begin anew without the runs in it"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
@@ -119,7 +120,7 @@ class Journal:
             self._writer = self._open(limit_nbytes)
             self._reader = _connect(path)
         except (sqlite3.Error, OSError) as error:
-            raise OperatorError(f"cannot open the journal {path}: {error}") from None
+            raise OperatorError(f"cannot open the journal {path}: {error}; {MENDING}") from None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
@@ -214,12 +215,17 @@ class Journal:
         )
 
     def _one(self, query: str, values: tuple[Any, ...]) -> Any:
-        with self._reading:
-            return self._reader.execute(query, values).fetchone()
+        return next(iter(self._all(query, values)), None)
 
     def _all(self, query: str, values: tuple[Any, ...]) -> list[Any]:
-        with self._reading:
-            return self._reader.execute(query, values).fetchall()
+        """Raises `OperatorError` if the file is damaged, or the disk does not give it."""
+        try:
+            with self._reading:
+                return self._reader.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise OperatorError(
+                f"cannot read the journal {self._path}: {error}; {MENDING}"
+            ) from None
 
     # --- writing ------------------------------------------------------------------------------
 

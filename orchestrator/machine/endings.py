@@ -14,7 +14,7 @@ from wire.errors import RunCancelled
 
 
 def end(state: State, run: Run, kind: str, reason: str) -> None:
-    """End an open run; whoever holds something of it forgets it."""
+    """End a run that is open, or on its way to disk; whoever holds something of it forgets it."""
     state.emit(StoreEnding(run.run, kind, reason))
     plan = state.plans.get(run.plan_key)
     devices = plan.devices() if plan is not None else []

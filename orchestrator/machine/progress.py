@@ -82,11 +82,12 @@ def publish_due(state: State) -> float:
 
 
 def expire(state: State) -> float:
-    """Forget runs whose results nobody fetched in time, and clear old progress."""
+    """Forget runs that ended and whose results nobody fetched in time, and clear old progress.
+    Runs that go on have the clients' own limits (see `clients`)."""
     wake = NEVER
     for run in list(state.runs.values()):
         until = run.active_at + run.options.lifetime_s
-        if run.items or run.state == "storing":
+        if run.open or run.items or run.state == "storing":
             continue
         if state.now >= until:
             _expire_run(state, run)
@@ -102,9 +103,9 @@ def expire(state: State) -> float:
 
 
 def _expire_run(state: State, run: Run) -> None:
-    if run.open:
-        run.life.move("failed", state.now, "its lifetime passed")
-        reason = f"nothing was heard of its client for {run.options.lifetime_s:.0f} s"
+    if run.fault is None:
+        lifetime_s = run.options.lifetime_s
+        reason = f"its results were not fetched within its lifetime of {lifetime_s:.0f} s"
         run.fault = (TimedOut.kind, reason)
     state.counts["expired_run"] += 1
     forget(state, run)

@@ -147,7 +147,7 @@ def _finish(state: State, party: str, asked: Finish) -> None:
 
 def _cancel(state: State, party: str, asked: CancelRun) -> None:
     run = _own(state, party, asked.run)
-    if run is None or not run.open:
+    if run is None or not (run.open or run.state == "storing"):
         return
     endings.end(state, run, RunCancelled.kind, "the run was cancelled by its client")
 

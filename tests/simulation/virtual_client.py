@@ -71,7 +71,7 @@ class VirtualClient:
         self.world, self.party = world, party
         self.courier = VirtualCourier(world.clock, self, world.part_nbytes)
         self.runs: dict[str, ClientRun] = {}
-        self.heard_at = 0.0
+        self.gone = False
         world.broker.connect(party, self._receive, clean=True)
         self._again()
 
@@ -84,6 +84,15 @@ class VirtualClient:
         self.runs[name].cancelling = True
         self._say(CancelRun(name))
 
+    def vanish(self) -> None:
+        """Cut off: it says nothing more, and hears nothing."""
+        self.gone = True
+        self.world.broker.drop(self.party)
+
+    def come_back(self) -> None:
+        self.gone = False
+        self._again()
+
     def _submit(self, run: ClientRun) -> None:
         self._say(Submit(run.name, self.world.manifest.name, run.options, run.items))
 
@@ -92,6 +101,8 @@ class VirtualClient:
 
     def _again(self) -> None:
         """Whatever was not answered is asked again."""
+        if self.gone:
+            return
         if not self.world.broker.is_online(self.party):
             self.world.broker.connect(self.party, self._receive)
             self.courier.connected()

@@ -281,6 +281,36 @@ def test_a_run_that_nobody_fetches_is_forgotten_after_its_lifetime() -> None:
     assert world.instructions(ins.ForgetRun)
 
 
+def test_a_run_whose_results_were_not_fetched_in_time_says_so_to_who_asks_late() -> None:
+    world = world_of("a")
+    world.submit(items=1, options=RunOptions(lifetime_s=100.0))
+    world.complete(items=1)
+    world.client_there = False
+    world.run_for(110.0)
+    world.ask(req.Resume("r1"))
+    world.run_for(0.1)
+    (rejected,) = told(world, req.Rejected)
+    assert rejected.reason == "its results were not fetched within its lifetime of 100 s"
+
+
+def test_an_open_run_outlives_its_lifetime_while_its_client_is_there() -> None:
+    world = world_of("a")
+    world.ask(req.Submit("r1", "tiny", RunOptions(lifetime_s=2.0)))
+    world.run_for(60.0)
+    assert world.machine.state.runs["r1"].open
+
+
+def test_a_run_can_be_cancelled_before_it_is_on_disk() -> None:
+    world = world_of("a")
+    handle = world.machine.handle
+    handle(ev.RequestArrived(CLIENT, req.Submit("r1", "tiny", count=2)), world.now)
+    out = handle(ev.RequestArrived(CLIENT, req.CancelRun("r1")), world.now)
+    assert [type(each) for each in out if "Run" in type(each).__name__][-1] == ins.ForgetRun
+    out = handle(ev.RunStored("r1"), world.now)
+    assert not [each for each in out if isinstance(each, ins.Respond)]
+    assert not world.machine.state.runs
+
+
 def test_progress_is_published_at_most_twice_a_second_and_at_each_change_of_status() -> None:
     world = world_of("a")
     world.submit(items=60)
