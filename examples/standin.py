@@ -2,11 +2,12 @@
 
     python -m examples.standin OUT.onnx
 
-66.96 million parameters and a table of distances, 268.6 MB: the first 6 of the 12 layers of all-mpnet-base-v2, which are
-published (Apache-2.0), and a head of DistilBERT's shape that is fitted here, in closed form, to
-sentences of film reviews. It tells praise from blame (82 % of other sentences), but it is nobody's published classifier:
-figures of size and speed are like DistilBERT's, answers are its own. Inputs `input_ids` and
-`attention_mask`, int64 [batch, sequence], at most 128 tokens; output `logits`, float32 [batch, 2].
+66.96 million parameters and a table of distances, 268.6 MB: the first 6 of the 12 layers of
+all-mpnet-base-v2, which are published (Apache-2.0), and a head of DistilBERT's shape that is
+fitted here, in closed form, to sentences of film reviews. It tells praise from blame (82 % of
+other sentences), but it is nobody's published classifier: figures of size and speed are like
+DistilBERT's, answers are its own. Inputs `input_ids` and `attention_mask`, int64
+[batch, sequence], at most 128 tokens; output `logits`, float32 [batch, 2].
 """
 
 from __future__ import annotations
