@@ -126,14 +126,21 @@ def too_small(manifest: Manifest, fleet: Sequence[Offer], wanted: int | None) ->
     disk = max(offer.disk_nbytes for offer in fleet)
     return FleetTooSmall(
         f"model '{manifest.name}' ({mebibytes(resident_need(manifest.segments))} loaded) does not "
-        f"fit {len(fleet)} devices in {_counted(wanted)}: the largest has {mebibytes(memory)} of "
-        f"memory and {mebibytes(disk)} of disk; ask for more partitions, or leave the number to "
-        f"the planner"
+        f"fit the devices{_in_partitions(wanted)}: the largest has {mebibytes(memory)} of "
+        f"memory and {mebibytes(disk)} of disk; {_way_out(wanted)}"
     )
 
 
-def _counted(partitions: int) -> str:
-    return "1 partition" if partitions == 1 else f"{partitions} partitions"
+def _in_partitions(wanted: int | None) -> str:
+    if wanted is None:
+        return ""
+    return f" in {wanted} partition{'s' if wanted > 1 else ''}"
+
+
+def _way_out(wanted: int | None) -> str:
+    if wanted is None:
+        return "let agents use more, or add devices"
+    return "ask for more partitions, or leave the number to the planner"
 
 
 def _lack_of(manifest: Manifest, segment: SegmentSpec, fleet: Sequence[Offer]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.machine.offers import Offer, Range, Room, fits
-from orchestrator.machine.partitioning import estimated_s, partition, require
+from orchestrator.machine.partitioning import estimated_s, partition, require, too_small
 from orchestrator.machine.stages import STREAMED_FACTOR, STREAMED_NBYTES_PER_S, Work
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.errors import FleetTooSmall, InvalidInput, NoDevice
@@ -112,8 +112,9 @@ def test_what_fits_is_not_streamed() -> None:
 
 def test_a_segment_that_fits_nowhere_is_named_with_what_is_missing() -> None:
     manifest = tiny_manifest(weights=[10 * MB, 200 * MB])
-    need = resident_need(manifest.segments[1:]) / 1e6
-    says = rf"segment 1 .*{need:.1f} MB.*100\.0 MB on p\d.*{need - 100:.1f} MB"
+    need = resident_need(manifest.segments[1:]) / (1 << 20)
+    budget = 100 * MB / (1 << 20)
+    says = rf"segment 1 .*{need:.1f} MiB.*{budget:.1f} MiB on p\d.*{need - budget:.1f} MiB"
     with pytest.raises(FleetTooSmall, match=says):
         partition(manifest, fleet(3))
 
@@ -163,6 +164,7 @@ def test_too_few_partitions_say_so() -> None:
     manifest = tiny_manifest(weights=[30 * MB] * 4)
     with pytest.raises(FleetTooSmall, match=r"in 1 partition: .*66\.8 MiB of disk"):
         partition(manifest, fleet(2, disk=70 * MB), 1)
+    assert "fit the devices: the" in str(too_small(manifest, fleet(1, disk=70 * MB), None))
 
 
 segments_drawn = st.lists(
