@@ -19,40 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator.adapters.journal_file import MENDING, connect, open_file
 from wire.errors import CrowdpipeError, DiskFull, OperatorError, TimedOut, TooLarge
 from wire.messages.requests import RunOptions
 from wire.record import decode, encode
 
-FORMAT = 2
 QUEUE_LIMIT = 4096  # records that wait for the disk; at the bound, or …
 QUEUE_LIMIT_NBYTES = 64 << 20  # … at this many bytes, whoever adds one waits
 WAIT_LIMIT_S = 60.0
 BATCH_NBYTES = 16 << 20  # one sync covers at most this much, so that nobody waits long
 BATCH_LIMIT = 256
 FRAME_LIMIT_NBYTES = 900 << 20  # SQLite keeps no longer value
-BUSY_LIMIT_S = 10.0
 CLOSE_LIMIT_S = 60.0
-
-MENDING = "check the disk, or move the file away to begin anew without the runs in it"
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS runs (
-    run TEXT PRIMARY KEY, party TEXT NOT NULL, model_name TEXT NOT NULL, model TEXT NOT NULL,
-    options BLOB NOT NULL, count INTEGER, stored_at REAL NOT NULL,
-    fault_kind TEXT, fault_reason TEXT);
-CREATE TABLE IF NOT EXISTS inputs (
-    run TEXT NOT NULL, item INTEGER NOT NULL, frame BLOB NOT NULL, UNIQUE (run, item));
-CREATE TABLE IF NOT EXISTS outcomes (
-    run TEXT NOT NULL, item INTEGER NOT NULL, kind TEXT, reason TEXT NOT NULL,
-    acknowledged INTEGER NOT NULL DEFAULT 0, frame BLOB, UNIQUE (run, item));
-CREATE TABLE IF NOT EXISTS times (
-    model TEXT NOT NULL, exact INTEGER NOT NULL, device TEXT NOT NULL, segment INTEGER NOT NULL,
-    seconds REAL NOT NULL, PRIMARY KEY (model, exact, device, segment)) WITHOUT ROWID;
-"""
-UPGRADES = {
-    1: "ALTER TABLE runs ADD COLUMN fault_kind TEXT; ALTER TABLE runs ADD COLUMN fault_reason TEXT;"
-}
-"""What brings a file of an earlier format to the next one."""
 
 _log = logging.getLogger("crowdpipe.orchestrator.journal")
 
@@ -117,32 +95,12 @@ class Journal:
         self._closing = False
         self._reading = threading.Lock()
         try:
-            self._writer = self._open(limit_nbytes)
-            self._reader = _connect(path)
+            self._writer = open_file(path, limit_nbytes)
+            self._reader = connect(path)
         except (sqlite3.Error, OSError) as error:
             raise OperatorError(f"cannot open the journal {path}: {error}; {MENDING}") from None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
-
-    def _open(self, limit_nbytes: int | None) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _connect(self._path)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        known = _upgraded(connection)
-        if known not in (0, FORMAT):
-            raise OperatorError(
-                f"the journal {self._path} has format {known}, this program writes {FORMAT}; "
-                "use the program that wrote it, or another home folder"
-            )
-        connection.executescript(SCHEMA)
-        connection.execute(f"PRAGMA user_version={FORMAT}")
-        if limit_nbytes is not None:
-            page_nbytes = connection.execute("PRAGMA page_size").fetchone()[0]
-            connection.execute(f"PRAGMA max_page_count={max(1, limit_nbytes // page_nbytes)}")
-        for table in ("inputs", "outcomes"):  # a run forgotten while one of its records waited
-            connection.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT run FROM runs)")
-        return connection
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -417,20 +375,3 @@ def _tell(entry: _Entry, result: Any, error: CrowdpipeError | None) -> None:
         entry.answer(result, error)
     except Exception:
         _log.exception("whoever waited for %s failed", entry.what)
-
-
-def _upgraded(connection: sqlite3.Connection) -> int:
-    """The file's format, once it is as new as it can be; 0 if the file is."""
-    known: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    while known in UPGRADES:
-        after = known + 1
-        connection.executescript(f"BEGIN; {UPGRADES[known]} PRAGMA user_version={after}; COMMIT")
-        known = after
-    return known
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """Transactions are ours (`isolation_level` None); each connection has one user at a time."""
-    return sqlite3.connect(
-        path, timeout=BUSY_LIMIT_S, isolation_level=None, check_same_thread=False
-    )

@@ -44,7 +44,7 @@ class Chaos(RuleBasedStateMachine):
     )
     def begin(self, count: int, segments: int, budget: int, barrier: bool) -> None:
         manifest = tiny_manifest(weights=[10 * MB] * segments)
-        options = OrchestratorOptions(no_device_s=30.0)
+        options = OrchestratorOptions(no_device_s=30.0, client_lease_s=6.0, client_gone_s=30.0)
         self.world = World(manifest, options).begin(*NAMES[:count], budget=budget * MB)
         self.world.lose_frame = lambda sender, at, to: to in self.losing
         self.submit("r1", 4, barrier, False, None)
@@ -155,6 +155,10 @@ class Chaos(RuleBasedStateMachine):
     def the_client_resumes(self, run: str) -> None:
         self.world.ask(Resume(run))
 
+    @rule(there=st.booleans())
+    def the_client_is_there(self, there: bool) -> None:
+        self.world.client_there = there
+
     @rule(run=runs, items=st.sets(st.integers(0, 5)))
     def the_client_acknowledges(self, run: str, items: set[int]) -> None:
         had = [item for item in sorted(items) if (run, item) in self.world.outcomes]
@@ -238,6 +242,7 @@ class Chaos(RuleBasedStateMachine):
             return
         world = self.world
         self.losing.clear()
+        world.client_there = True
         for agent in world.agents.values():
             agent.mute = False
             self.everything_works_there(agent.name)
