@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 from edge_agent import __version__
-from edge_agent.adapters.settings import LOG_LEVELS, read_settings
-from edge_agent.shell.check import as_json, as_text, examine
-from wire.errors import CrowdpipeError
+from edge_agent.adapters.deferred import deferred_modules
+
+with deferred_modules():  # before anything imports what they stand for
+    from edge_agent.adapters.settings import LOG_LEVELS, read_settings
+    from wire.errors import CrowdpipeError
 
 EPILOG = """\
 example:
@@ -51,10 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
     flags = vars(parser().parse_args(arguments))
     check, as_plain, config = flags.pop("check"), flags.pop("json"), flags.pop("config")
     if check:
+        from edge_agent.shell.check import as_json, as_text, examine
+
         facts = examine(Path(flags["cache"] or "~").expanduser())
         print(as_json(facts) if as_plain else as_text(facts))
         return 0 if facts["runtime_version"] else 3
-    from edge_agent.shell.agent import run  # not for --check or --help, which need no broker
+    with deferred_modules():  # here, because --check and --help need no broker
+        from edge_agent.shell.agent import run
 
     try:
         settings = read_settings(flags, os.environ, config)

@@ -7,8 +7,8 @@ lower-case hex. A run's id is minted by the client, so that submitting twice is 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import secrets
 from dataclasses import dataclass
 
 from wire.errors import InvalidName, Malformed
@@ -46,7 +46,7 @@ def digest_of(data: bytes | bytearray | memoryview) -> str:
 
 def mint(nbytes: int = 8) -> str:
     """A fresh identifier of `2 * nbytes` hex characters, for runs, boots and connections."""
-    return secrets.token_hex(nbytes)
+    return os.urandom(nbytes).hex()
 
 
 @dataclass(frozen=True, slots=True, order=True)

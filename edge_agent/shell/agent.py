@@ -24,6 +24,7 @@ from edge_agent.adapters.courier import Courier
 from edge_agent.adapters.executor import Executor
 from edge_agent.adapters.fetch import Fetcher
 from edge_agent.adapters.link import Link
+from edge_agent.adapters.memory import collect_and_trim
 from edge_agent.adapters.readings import Sensors
 from edge_agent.adapters.settings import Settings
 from edge_agent.adapters.spool import Spool
@@ -163,6 +164,7 @@ class AgentShell:
     def run(self) -> int:
         """Until the machine says stop, the broker refuses us for good, or we are replaced."""
         cached = self._cache.scan()
+        collect_and_trim()  # starting leaves some 0.7 MB behind
         self._executor.start()
         self._handle(Started(self._boot, cached))
         self._connection.start()
