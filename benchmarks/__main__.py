@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from rich.console import Console
 
 from benchmarks.bench import Bench, Options, Outcome
 from benchmarks.machine import machine
+from benchmarks.report import Report
 from benchmarks.row import Row
 from benchmarks.table import table
 from benchmarks.work import BUILT, work_of
@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="fewer rounds; every row all the same")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures here")
+    parser.add_argument("--page", type=Path, metavar="FILE.md", help="write the results as a page")
     parser.add_argument(
         "--model", default="minilm", help=f"{', '.join(sorted(BUILT))}, or a file of your own"
     )
@@ -89,28 +90,19 @@ def _named(text: str | None) -> tuple[str, ...]:
 
 def _run(asked: argparse.Namespace, console: Console) -> int:
     names = chosen(asked.only)
-    for target in (asked.json, asked.pictures):
+    for target in (asked.json, asked.pictures, asked.page):
         if target is not None and not target.absolute().parent.is_dir():
             raise UserError(f"there is no folder {target.absolute().parent} to write into")
     work = work_of(asked.model, asked.cache, console.print, _named(asked.cells))
-    report = {"machine": machine(), "model": work.name, "quick": asked.quick}
-    rows: list[Row] = []
+    report = Report(machine(), work.name, asked.quick)
     try:
         with Bench(work, Options(asked.quick), console.print) as bench:
             for name in names:
-                outcome = _measure(name, bench)
-                rows += outcome.rows
-                _draw(outcome, asked.pictures)
-                _write(asked.json, report, rows)
+                report.add(name, _measure(name, bench))
+                report.write(asked.json, asked.pictures, asked.page)
     finally:  # whoever ends it early keeps what was measured
-        _show(rows)
+        _show(report.rows)
     return 0
-
-
-def _write(path: Path | None, report: dict[str, object], rows: Sequence[Row]) -> None:
-    if path is not None:
-        whole = report | {"rows": [row.plain() for row in rows]}
-        path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
 
 
 def _show(rows: Sequence[Row]) -> None:
@@ -133,14 +125,6 @@ def _measure(name: str, bench: Bench) -> Outcome:
         outcome = Outcome([Row(name, "could not be measured", None, "", note=f"failed: {error}")])
     bench.say(f"{name} took {time.monotonic() - begun:.0f} s")
     return outcome
-
-
-def _draw(outcome: Outcome, folder: Path | None) -> None:
-    if folder is None:
-        return
-    folder.mkdir(exist_ok=True)
-    for picture in outcome.pictures:
-        (folder / picture.name).write_text(picture.text, encoding="utf-8")
 
 
 if __name__ == "__main__":

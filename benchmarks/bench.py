@@ -17,7 +17,10 @@ from benchmarks.row import Row
 from benchmarks.sampler import Sampler, Traces
 from benchmarks.whole import WholeModel
 from benchmarks.work import Work
+from crowdpipe.client.session import Session
 from crowdpipe.items_file import Arrays, write_items
+
+WARM_ITEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class Outcome:
 
     rows: list[Row] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
+
+
+def _drain(session: Session, items: Sequence[Arrays]) -> None:
+    for _ in session.run_many(items):
+        pass
 
 
 class Bench:
@@ -83,8 +91,9 @@ class Bench:
             made = Fleet(self._given, self._home / "fleet", FleetSpec())
             self._fleet = self._stack.enter_context(made)
             with Sampler(self._fleet.pids) as sampler, self._fleet.session() as session:
-                for _ in range(2):
-                    list(session.run_many(self._fleet.work.items[:10]))
+                items = self._fleet.work.first(WARM_ITEMS).items
+                list(session.run_many(items))
+                self._fleet.settle(lambda: _drain(session, items))
             self.cold_traces = sampler.traces
         self._fleet.check()
         return self._fleet

@@ -31,10 +31,12 @@ from crowdpipe.watching.observation import Observation
 from crowdpipe.watching.watcher import Watcher
 from wire.errors import OperatorError
 from wire.manifest import Manifest
+from wire.messages.events import PartitionLoaded
 
 ONLINE_LIMIT_S = 60.0
 EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of it
 RUN_LIMIT_S = 300.0
+SETTLE_TRIES = 6
 ROOMY_NBYTES = 1 << 30
 
 
@@ -123,6 +125,24 @@ class Fleet:
             mark, lambda seen: len(whole_items(seen, segments)) >= count, EVENTS_LIMIT_S
         )
         return whole_items(events, segments)
+
+    def settle(self, act: Callable[[], None]) -> None:
+        """Repeat `act` until agents load nothing for it: plans change while devices are measured.
+        Gives up after a few times; `loads_told` then says what went on."""
+        for _ in range(SETTLE_TRIES):
+            mark = self.happenings.mark()
+            act()
+            if not self._loads(mark):
+                return
+
+    def _loads(self, mark: int) -> int:
+        events = self.happenings.since(mark)
+        return sum(isinstance(event, PartitionLoaded) for _, event in events)
+
+    def loads_told(self, mark: int) -> str:
+        """A remark if agents loaded partitions since `mark`: then not all of it was warm."""
+        loads = self._loads(mark)
+        return f"not all of it was warm: {loads} loads while measuring" if loads else ""
 
     @property
     def pids(self) -> dict[str, int]:

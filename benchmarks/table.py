@@ -34,13 +34,14 @@ def _cells(row: Row) -> tuple[str, ...]:
         "–" if row.value is None else f"{show(row.value)} {row.unit}".strip(),
         half,
         str(spread.count) if spread else "",
-        _target(row.target),
+        target_text(row.target),
         VERDICTS[row.met],
         rival,
     )
 
 
-def _target(target: Target | None) -> str:
+def target_text(target: Target | None) -> str:
+    """As in `≤ 3.00`; empty without a target."""
     return f"{SIGNS[target.kind]} {show(target.value)}" if target else ""
 
 

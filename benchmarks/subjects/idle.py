@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from benchmarks.bench import Bench, Outcome
 from benchmarks.desk import Desk
-from benchmarks.process import cpu_s, rss_nbytes
+from benchmarks.process import cpu_s, rss_nbytes, threads_ns
 from benchmarks.row import Row, at_most, measured
 
 MB = 1e6
@@ -35,11 +35,18 @@ def run(bench: Bench) -> Outcome:
 
 def _percent(pids: dict[str, int], window_s: float) -> dict[str, float]:
     """Percent of a core of each process."""
-    before = {name: cpu_s(pid) for name, pid in pids.items()}
+    before = {name: (threads_ns(pid), cpu_s(pid)) for name, pid in pids.items()}
     begun = time.monotonic()
     time.sleep(window_s)
     took_s = time.monotonic() - begun
-    return {name: 100 * (cpu_s(pid) - before[name]) / took_s for name, pid in pids.items()}
+    return {name: 100 * _taken_s(pid, *before[name]) / took_s for name, pid in pids.items()}
+
+
+def _taken_s(pid: int, threads_before: dict[str, int], cpu_before_s: float) -> float:
+    """Exact for threads that live on; threads that came and went count in ticks."""
+    now = threads_ns(pid).items()
+    exact_s = sum(ns - threads_before.get(thread, 0) for thread, ns in now) / 1e9
+    return max(exact_s, cpu_s(pid) - cpu_before_s)
 
 
 def _rows(

@@ -57,6 +57,7 @@ class Taken:
     bounds: list[Bound] = field(default_factory=list)
     batches: dict[str, Batch] = field(default_factory=dict)
     plan: str = ""
+    note: str = ""
 
 
 def run(bench: Bench) -> Outcome:
@@ -118,11 +119,16 @@ def _rounds(bench: Bench, fleet: Fleet, session: Session) -> Taken:
             taken.plan = ", ".join(ranges)
         return batch.latency_s
 
-    for mode in MODES:
-        once(mode)  # warm, and the links measured
+    def both() -> None:
+        for mode in MODES:
+            once(mode)
+
+    fleet.settle(both)
     taken.bounds.clear()
+    mark = fleet.happenings.mark()
     contenders = {mode: lambda mode=mode: once(mode) for mode in MODES}
     taken.seconds.update(take_turns(contenders, bench.pick(3, 9)))
+    taken.note = fleet.loads_told(mark)
     return taken
 
 
@@ -136,7 +142,7 @@ def _rows(case: Case, taken: Taken) -> Iterator[Row]:
         streaming,
         "s",
         rival=Rival("barrier", spread(barrier).median),
-        note=f"segments {taken.plan}: {stages} ms",
+        note=f"segments {taken.plan}: {stages} ms. {taken.note}".strip(),
     )
     yield measured(
         f"pipeline.{case.name}_share_of_bound",

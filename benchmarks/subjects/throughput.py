@@ -21,7 +21,6 @@ from crowdpipe.client.session import Session
 from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import TOLERANCE
 from crowdpipe.items_file import Arrays
-from wire.messages.events import PartitionLoaded
 from wire.messages.requests import Transport
 
 ITEMS = 60
@@ -43,8 +42,7 @@ def run(bench: Bench) -> Outcome:
             "one": lambda: _processes(rivals[:1], ITEMS),
         }
         found = take_turns(contenders, bench.pick(3, 7))
-        loads = sum(isinstance(e, PartitionLoaded) for _, e in fleet.happenings.since(mark))
-        outcome.rows += _rows(found, loads)
+        outcome.rows += _rows(found, fleet.loads_told(mark))
         outcome.rows.append(_difference(bench, session, rivals[0], items))
     outcome.pictures.append(_against_devices(bench, fleet, found))
     return outcome
@@ -65,9 +63,8 @@ def _processes(rivals: Sequence[WholeModel], count: int) -> float:
     return done / (time.perf_counter() - begun)
 
 
-def _rows(found: dict[str, list[float]], loads: int) -> Iterator[Row]:
+def _rows(found: dict[str, list[float]], note: str) -> Iterator[Row]:
     one, two = (spread(found[name]).median for name in ("one", "two"))
-    note = f"{loads} loads while measuring: not all of it was warm" if loads else ""
     for name, text in (("agents", "five agents"), ("zlib", "five agents, always lossless zlib")):
         yield measured(
             f"throughput.{name}",
