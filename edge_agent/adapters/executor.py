@@ -34,6 +34,7 @@ from wire.ids import PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
 
 UNVERIFIED_S = 86_400.0  # a cached blob is hashed again in idle time after a day
+RATED_NBYTES = 1 << 20  # a smaller load shows what any load costs, and no rate
 
 _log = logging.getLogger("crowdpipe.agent.executor")
 
@@ -113,7 +114,7 @@ class Executor:
 
     @property
     def load_nbytes_per_s(self) -> float | None:
-        """Bytes of segments loaded a second, over all loads so far."""
+        """Bytes of segments loaded a second, over all loads so far that were of any size."""
         return self._loaded_nbytes / self._loaded_s if self._loaded_s else None
 
     def load(
@@ -216,8 +217,9 @@ class Executor:
             rss_nbytes=rss_nbytes(),
             prepare_s=prepare_s,
         )
-        if not streamed:
-            self._loaded_nbytes += sum(blob.nbytes for blob in assigned.blobs)
+        nbytes = sum(blob.nbytes for blob in assigned.blobs)
+        if not streamed and nbytes >= RATED_NBYTES:
+            self._loaded_nbytes += nbytes
             self._loaded_s += loaded.load_s
         return loaded
 

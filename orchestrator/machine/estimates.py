@@ -25,6 +25,7 @@ LINK_NBYTES_PER_S = 2e7  # a phone on Wi-Fi that it shares with few
 LOAD_NBYTES_PER_S = 3e8  # mapping and prepacking from flash
 LINK_RTT_S = 0.02
 SESSION_S = 0.02  # creating one ONNX Runtime session, without its weights
+RATED_NBYTES = 1 << 20
 HOP_S = 0.003  # unpacking a frame, packing another
 
 ModelKey = tuple[str, bool]  # the model's digest, and whether outputs are exact
@@ -86,9 +87,11 @@ class Estimates:
     def learn_load(
         self, device: str, fetched_nbytes: int, fetch_s: float, loaded_nbytes: int, load_s: float
     ) -> None:
-        if fetched_nbytes > 0 and fetch_s > LEAST_S:
+        """Of less than a mebibyte a load or a fetch shows what any costs, and no rate: a tiny
+        model would make its devices look a thousand times too slow for a large one."""
+        if fetched_nbytes >= RATED_NBYTES and fetch_s > LEAST_S:
             _add(self._fetch_rate, device, fetched_nbytes / fetch_s)
-        if loaded_nbytes > 0 and load_s > LEAST_S:
+        if loaded_nbytes >= RATED_NBYTES and load_s > LEAST_S:
             _add(self._load_rate, device, loaded_nbytes / load_s)
 
     def restore(self, times: Sequence[SegmentTime]) -> None:
