@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures here")
     parser.add_argument("--page", type=Path, metavar="FILE.md", help="write the results as a page")
     parser.add_argument(
-        "--model", default="minilm", help=f"{', '.join(sorted(BUILT))}, or a file of your own"
+        "--model", default="standin", help=f"{', '.join(sorted(BUILT))}, or a file of your own"
     )
     parser.add_argument(
         "--cells", metavar="VALUE,…", help="values after which cells of your own model end"
