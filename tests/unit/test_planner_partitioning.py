@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from orchestrator.machine.offers import Offer, Range, Room, fits
 from orchestrator.machine.partitioning import estimated_s, partition, require, too_small
-from orchestrator.machine.stages import STREAMED_FACTOR, STREAMED_NBYTES_PER_S, Work
+from orchestrator.machine.stages import (
+    HANDLED_NBYTES_PER_S,
+    STREAMED_FACTOR,
+    STREAMED_NBYTES_PER_S,
+    Work,
+)
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.errors import FleetTooSmall, InvalidInput, NoDevice
 from wire.manifest import Manifest
@@ -221,7 +226,8 @@ def pipeline_s(manifest: Manifest, way: list[tuple[int, int, Offer]], items: int
                 return float("inf")
             nbytes = sum(segment.weight_nbytes for segment in segments)
             compute_s = STREAMED_FACTOR * compute_s + nbytes / STREAMED_NBYTES_PER_S
-        compute_s += each.hop_s
+        handled_nbytes = manifest.cuts[first].bound_nbytes + manifest.cuts[last + 1].bound_nbytes
+        compute_s += each.hop_s + handled_nbytes / HANDLED_NBYTES_PER_S
         in_s = manifest.cuts[first].bound_nbytes / each.link_nbytes_per_s
         out_s = manifest.cuts[last + 1].bound_nbytes / each.link_nbytes_per_s
         total += in_s + compute_s + out_s + each.rtt_s
