@@ -46,6 +46,10 @@ class StoreServer:
         host = WILDCARDS.get(self.host, self.host)
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self) -> None:
         """Serve. Raises `PortTaken`, or `StoreUnreachable` if it cannot be started."""
         if self._server is not None:

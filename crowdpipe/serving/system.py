@@ -29,7 +29,7 @@ from model_store.server import StoreServer
 from orchestrator.shell.orchestrator import Orchestrator
 from orchestrator.shell.settings import JOURNAL_FOLDER, make_settings
 from wire.broker_url import BrokerUrl
-from wire.errors import OperatorError, PortTaken
+from wire.errors import BrokerUnreachable, OperatorError, PortTaken, TimedOut
 from wire.topics import ORCHESTRATOR, Role
 from wire.users import User
 
@@ -151,6 +151,8 @@ class System:
         while not self._ending.wait(LOOK_EVERY_S):
             self._keep_broker()
             self._follow_users()
+            if not self.store.running:
+                raise OperatorError("the model store has ended; start `crowdpipe up` again")
             if not self.orchestrator.running:
                 raise self.orchestrator.failure or OperatorError("the orchestrator has ended")
 
@@ -172,10 +174,14 @@ class System:
         users = self.credentials.users()
         if users == self._known:
             return
+        try:
+            self.broker.reload()
+        except (BrokerUnreachable, TimedOut) as error:  # no reason to end what serves
+            _log.warning("the broker has not taken its new users, and is told again: %s", error)
+            return
         gone = {user.name for user in self._known if user.role == "device"}
         gone -= {user.name for user in users}
         self._known = users
-        self.broker.reload()
         for device in sorted(gone):
             self.orchestrator.forget(device)
 

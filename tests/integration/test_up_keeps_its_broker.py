@@ -1,4 +1,4 @@
-"""`crowdpipe up` starts a broker of its own again when that was killed, and says so if in vain."""
+"""What `crowdpipe up` does when a part of it ends: a broker of its own is started again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crowdpipe.serving.system import System, SystemSettings
 from tests.support.agent_process import AgentProcess
 from tests.support.broker import need_mosquitto
 from tests.support.models import WIDTH, mlp, save
-from wire.errors import OperatorError
+from wire.errors import OperatorError, TimedOut
 
 LIMIT_S = 60.0
 
@@ -100,6 +100,29 @@ def test_a_run_goes_on_and_devices_can_be_added_after_the_broker_was_killed(
     assert len(given) == 30
     assert start_agent("phone-2").name == "phone-2"
     assert up.error is None
+
+
+def test_a_broker_that_does_not_take_new_users_at_once_is_told_again(
+    up: Up, start_agent: Callable[[str], AgentProcess], monkeypatch: pytest.MonkeyPatch
+):
+    reload, refused = up.system.broker.reload, threading.Event()
+
+    def reload_later() -> None:
+        if not refused.is_set():
+            refused.set()
+            raise TimedOut("waited for the broker")
+        reload()
+
+    monkeypatch.setattr(up.system.broker, "reload", reload_later)
+    assert start_agent("phone-1").name == "phone-1"
+    assert refused.is_set()
+    assert up.error is None
+
+
+def test_a_store_that_has_ended_ends_what_serves(up: Up):
+    up.system.store.stop()
+    up.join()
+    assert "model store has ended" in str(up.error)
 
 
 def test_a_broker_that_ends_again_and_again_ends_what_serves(
