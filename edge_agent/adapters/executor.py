@@ -197,9 +197,10 @@ class Executor:
             raise LoadFailed(f"{self._partition.assigned.partition} is still in memory")
         began_s = time.monotonic()
         import_runtime()
-        collect_and_trim()
+        if not self._floor_nbytes:
+            collect_and_trim()
+            self._floor_nbytes = rss_nbytes()
         before = rss_nbytes()
-        self._floor_nbytes = self._floor_nbytes or before
         self._partition = Partition(
             assigned,
             self._cache,

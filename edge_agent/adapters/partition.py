@@ -11,15 +11,16 @@ Can be used without an agent: a cache with the blobs, and an assignment, are all
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.loaded_segment import LoadedSegment
-from edge_agent.adapters.memory import collect_and_trim, rss_nbytes, trim
+from edge_agent.adapters.memory import collect_and_trim, reused_blocks, rss_nbytes, trim
 from edge_agent.adapters.onnx_runtime import shrink_arena
 from edge_agent.adapters.segment_loader import SegmentLoader
 from wire.errors import OverBudget
-from wire.memory import resident_need, streamed_need
+from wire.memory import hurried_need, resident_need, streamed_need
 from wire.messages.assignment import PartitionAssignment, SegmentRef
 
 # RSS counts mapped pages that the system may take back, and the allocator's rounding.
@@ -55,10 +56,12 @@ class Partition:
             room_nbytes=prepare_nbytes,
         )
         _check_need(assigned, streamed, budget_nbytes)
+        hurried = not streamed and hurried_need(assigned.segments) <= budget_nbytes
         for blob in assigned.blobs:  # all of them before the first is loaded
             cache.check(blob.digest)
         try:
-            self._load_within(budget_nbytes)
+            with reused_blocks() if hurried else nullcontext():
+                self._load_within(budget_nbytes, hurried)
         except BaseException:
             self.close()
             raise
@@ -72,14 +75,15 @@ class Partition:
         """Seconds of loading that went into preparing segments for this and every later load."""
         return self._loader.prepare_s
 
-    def _load_within(self, budget_nbytes: int) -> None:
+    def _load_within(self, budget_nbytes: int, hurried: bool) -> None:
         before = rss_nbytes()
         limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
         for ref in self.segments:
             self._loaded.append(self._loader.load(ref))
             if self.streamed:
                 self._loaded[-1].give_back_weights()
-            trim()  # loading leaves buffers behind: some 100 MB over 20 segments (measured)
+            if not hurried:
+                trim()  # loading leaves buffers behind: some 100 MB over 20 segments (measured)
             grown = rss_nbytes() - before
             if grown > limit:
                 raise OverBudget(

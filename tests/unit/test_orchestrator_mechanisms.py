@@ -11,6 +11,7 @@ from orchestrator.machine.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
+from wire.memory import resident_need
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch, Open, Release
 from wire.messages.model import ModelSummary
@@ -175,7 +176,8 @@ def test_after_a_run_no_device_holds_anything_and_no_input_is_kept() -> None:
 
 
 def test_more_partitions_than_devices_are_served_by_evicting_and_loading_again() -> None:
-    world = World(tiny_manifest(weights=[30 * MB] * 4)).begin("a", "b", budget=92 * MB)
+    manifest = tiny_manifest(weights=[30 * MB] * 4)
+    world = World(manifest).begin("a", "b", budget=resident_need(manifest.segments[:1]))
     world.submit(items=3, options=RunOptions(partitions=4))
     world.complete(items=3)
     loaded = world.happened("PartitionLoaded")
