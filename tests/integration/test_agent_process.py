@@ -345,7 +345,8 @@ def test_garbage_on_every_topic_ends_nothing(fleet: Fleet):
 # --- where it runs ----------------------------------------------------------------------------
 
 ANDROID = """
-import sys
+import ctypes, platform, sys
+platform.uname()  # from Python 3.13 on it would ask Android's own library
 sys.platform = "android"
 class Blocked:
     def find_spec(self, name, path=None, target=None):
