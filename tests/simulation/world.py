@@ -207,10 +207,10 @@ class World:
     def forget(self, device: str) -> None:
         self.orchestrator.feed(ev.ForgetAsked(device))
 
-    def stray(self, which: int, cut: int, count: int) -> None:
+    def stray(self, which: int, cut: int, count: int, run: str = "stray") -> None:
         """Frames that nobody reserved room for, of a run that the orchestrator does not know."""
         for item in range(count):
-            at = ActivationId("stray", item, cut)
+            at = ActivationId(run, item, cut)
             head = FrameHead(
                 self.manifest.digest, at, 0, False, False, FRAME_NBYTES, FRAME_RAW_NBYTES
             )
