@@ -224,10 +224,13 @@ def test_a_home_that_is_served_already(fleet: Served) -> None:
     expect(ended, OPERATOR, "already", "--home")
 
 
-def test_no_device_is_there(tmp_path: Path) -> None:
+def test_no_device_is_there(tmp_path: Path, npz: Save) -> None:
     with served(tmp_path / "home", devices=0) as alone:
         alone.add("tiny", layers=4)
         expect(run_crowdpipe(alone.home, "plan", "tiny"), OPERATOR, "no device", "crowdpipe agent")
+        ended = run_tiny(alone, good(npz), "tiny", "--timeout", 6)
+        expect(ended, OPERATOR, "waited 6 s", "no device is online", "crowdpipe agent")
+        assert "Waiting: no device is online" in ended.err
 
 
 def test_too_little_memory_in_the_fleet_says_how_much_is_missing(fleet: Served, npz: Save) -> None:
