@@ -28,6 +28,7 @@ from wire.messages.residency import Failure
 from wire.messages.state import Capabilities, DeviceState, Status
 
 Work = tuple[str, int, int, int]  # run, item, first and last segment
+Wish = tuple[str, tuple[int, int]]  # to whom, and the stamp of the assignment it was asked under
 
 
 class Agent:
@@ -59,7 +60,7 @@ class Agent:
         self.log = EventLog(limits.log_events, limits.batch_events)
         self.finished: Remembered[Work, int] = Remembered(limits.remembered)
         self.opened: Remembered[ActivationId, bool] = Remembered(limits.remembered)
-        self.wishes: Remembered[ActivationId, str] = Remembered(limits.remembered)
+        self.wishes: Remembered[ActivationId, Wish] = Remembered(limits.remembered)
         self.cancelled: Remembered[tuple[str, int | None], bool] = Remembered(limits.remembered)
         self.runs: Remembered[str, int] = Remembered(limits.remembered_runs)
         self.arrivals = 0
@@ -89,6 +90,11 @@ class Agent:
     @property
     def stopping(self) -> bool:
         return self.stop_by is not None
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Generation and revision of the assignment that is obeyed."""
+        return self.assignment.stamp if self.assignment else (0, 0)
 
     @property
     def early_limits(self) -> Limits:

@@ -42,7 +42,7 @@ def _send(agent: Agent, command: Send, now: float) -> None:
         if output:
             forward(agent, output, command.to, now)
         elif _is_coming(agent, name):
-            agent.wishes.put(name, command.to)
+            agent.wishes.put(name, (command.to, agent.stamp))
         else:
             agent.counts["dropped_not_held"] += 1
             agent.report(FrameDropped(name, "not_held", "asked to send it, but it is not here"))

@@ -14,7 +14,7 @@ from wire.messages.residency import PartitionResidency, Residency
 
 
 def residency_of(agent: Agent) -> Residency:
-    generation, revision = agent.assignment.stamp if agent.assignment else (0, 0)
+    generation, revision = agent.stamp
     return Residency(
         connection=agent.connection,
         generation=generation,
@@ -45,7 +45,7 @@ def _partition(agent: Agent, record: Partition) -> PartitionResidency:
 
 
 def inventory_of(agent: Agent) -> Inventory:
-    generation, revision = agent.assignment.stamp if agent.assignment else (0, 0)
+    generation, revision = agent.stamp
     return Inventory(
         generation=generation,
         revision=revision,

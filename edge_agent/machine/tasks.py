@@ -112,8 +112,12 @@ def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
 
 
 def _route(agent: Agent, output: HeldOutput, now: float) -> None:
-    """A `send` that came before the output is a better route than the list's."""
-    to = agent.wishes.pop(output.name) or dependent_of(output, agent.assignment)
+    """A `send` that came before the output is a better route than the list's, until a newer
+    assignment says what is better by then."""
+    to = dependent_of(output, agent.assignment)
+    wish = agent.wishes.pop(output.name)
+    if wish is not None and wish[1] == agent.stamp:
+        to = wish[0]
     if to is None:
         output.life.move("parked", now)
     else:

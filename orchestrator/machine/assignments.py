@@ -40,6 +40,15 @@ def publish_again(state: State, device: str) -> None:
         state.emit(PublishAssignment(device, assignment))
 
 
+def publish_to_forgotten(state: State, device: str, obeyed: tuple[int, int]) -> None:
+    """It obeys what this generation told it before it was forgotten: tell it what holds now."""
+    if obeyed[0] == state.generation and device not in state.published:
+        revision = max(obeyed[1], state.revisions.get(device, 0))
+        state.revisions[device] = revision
+        if state.connection is not None:
+            _publish(state, device)
+
+
 def _served_by(state: State) -> Iterator[str]:
     for plan in state.plans.values():
         yield from plan.devices()

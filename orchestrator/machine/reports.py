@@ -85,6 +85,7 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
         state.counts["stale_residency"] += 1
         return
     device.obeyed = stamp
+    assignments.publish_to_forgotten(state, device.name, stamp)
     _take_residency(state, device, told.partitions)
 
 

@@ -101,6 +101,15 @@ def test_a_device_that_is_forgotten_while_it_works_is_met_anew() -> None:
     world.rest()
 
 
+def test_a_device_that_is_forgotten_while_idle_gives_its_memory_back() -> None:
+    world = World(40, segments=3)
+    world.succeed(world.submit(items=2))
+    assert world.agents[0].memory is not None
+    world.forget("phone0")
+    world.rest()
+    assert world.agents[0].memory is None
+
+
 def test_frames_in_parts_give_the_same_and_take_no_part_twice() -> None:
     world = World(25, 25, 25, part_nbytes=150)
     world.succeed(world.submit(items=8))

@@ -484,10 +484,12 @@ class VirtualAgent:
             for entry in listed
         )
 
-    def at_rest(self, wanted: Assignment | None) -> bool:
+    def at_rest(self, wanted: Assignment | None, generation: int) -> bool:
         """Nothing of any item is left here, and nothing in memory that is not wanted. What an
         orchestrator before listed stays until the next one has something to say."""
-        unwanted = wanted is not None and not self._is_listed(wanted)
+        obeyed = self.machine.assignment
+        current = obeyed is not None and obeyed.generation == generation
+        unwanted = (wanted is not None or current) and not self._is_listed(wanted)
         return not self.running or not (self.spool or unwanted)
 
 

@@ -234,4 +234,5 @@ class World:
         assert at_rest, f"left behind: {left}"
 
     def _is_at_rest(self, agent: VirtualAgent) -> bool:
-        return agent.at_rest(self.orchestrator.machine.state.published.get(agent.name))
+        state = self.orchestrator.machine.state
+        return agent.at_rest(state.published.get(agent.name), state.generation)

@@ -324,6 +324,16 @@ def test_send_of_what_is_still_computed_waits_for_it_and_beats_the_route() -> No
     assert bench.the_last(told.SendFrame).to == "wished"
 
 
+def test_a_send_that_waits_gives_way_to_a_newer_assignment() -> None:
+    bench = Bench()
+    bench.serve(A, routes=(route(2, "listed"),))
+    bench.arrive(0)
+    bench.command(Send("r", 2, (0,), "wished"))
+    bench.assign(A, routes=(route(2, "newer"),))
+    bench.executed(bench.running)
+    assert bench.the_last(told.SendFrame).to == "newer"
+
+
 def test_cancel_forgets_inputs_and_outputs_and_lets_what_runs_end_silently() -> None:
     bench = Bench()
     bench.serve(A, routes=(route(2, "next"),))
