@@ -52,8 +52,6 @@ LAST_READINGS_S = 2.0  # within this, agents tell of memory that moved by 2 MiB 
 SLICE_S = 0.5
 ERRORS_SHOWN = 3
 BROKERS = {"mosquitto": "Mosquitto", "embedded": "the embedded broker (iotcore)"}
-# The word table of MiniLM alone needs 46 MiB. No device could hold the whole, which needs 100.
-LARGE_NBYTES, SMALL_NBYTES = 64 << 20, 24 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,8 @@ class Demonstration:
             work, manifest = self._cut(home, work)
             watcher = stack.enter_context(Watcher(login_of(home, broker, WATCHER)))
             self._start_agents(stack, home, broker, manifest, watcher)
-            batches = self._batches(broker, work, watcher)
+            partitions = min(len(self._names), len(manifest.segments))
+            batches = self._batches(broker, work, watcher, partitions)
             reference, whole = self._whole_model(home, work)
             phases = [_compared(name, batch, whole) for name, batch in batches]
             time.sleep(max(0.0, phases[-1].batch.end_s + LAST_READINGS_S - time.monotonic()))
@@ -192,17 +191,12 @@ class Demonstration:
         self._agents = agents
 
     def _budgets(self, manifest: Manifest) -> list[int]:
-        """Memory for partitions, so that no device can hold the whole model."""
-        count = self._options.devices
-        if self._options.model is None:
-            rest = resident_need(manifest.segments) - LARGE_NBYTES
-            small = max(SMALL_NBYTES, rest * 3 // (2 * max(1, count - 1)))
-            return [LARGE_NBYTES] + [small] * (count - 1)
-        largest = max(
-            segment_need(segment) + segment.peak_activation_nbytes for segment in manifest.segments
-        )
-        share = resident_need(manifest.segments) * 5 // (4 * count)
-        return [max(1 << 20, largest, share)] * count
+        """Memory for partitions, alike for all, so that several can hold what one cannot: a share
+        of the weights with room for uneven cuts, and what loading and computing take besides."""
+        segments, count = manifest.segments, self._options.devices
+        weights = sum(map(segment_need, segments))
+        share = weights * 5 // (4 * count) + max(map(segment_need, segments))
+        return [share + resident_need(segments) - weights] * count
 
     def _await_online(self, agents: LocalAgents, watcher: Watcher) -> None:
         def all_online(seen: Observation) -> bool:
@@ -223,14 +217,21 @@ class Demonstration:
 
     # --- running ------------------------------------------------------------------------------
 
-    def _batches(self, broker: BrokerUrl, work: Work, watcher: Watcher) -> list[tuple[str, Batch]]:
+    def _batches(
+        self, broker: BrokerUrl, work: Work, watcher: Watcher, partitions: int
+    ) -> list[tuple[str, Batch]]:
+        """One partition for each device, also where fewer would be as fast: all are to be seen."""
         watcher.wait(
             lambda seen: work.name in seen.models,
             KNOWN_LIMIT_S,
             "the orchestrator to see the model",
         )
         with Session(
-            work.name, broker, exact=self._options.exact, timeout_s=RUN_LIMIT_S
+            work.name,
+            broker,
+            exact=self._options.exact,
+            partitions=partitions,
+            timeout_s=RUN_LIMIT_S,
         ) as session:
             return [
                 (name, self._batch(session, work, watcher, name))
