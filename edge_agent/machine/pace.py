@@ -46,7 +46,7 @@ class Pace:
         return limits.load_floor_s + max(expected_s, limits.patience * record.slowest_load_s)
 
     def execute_limit_s(self, record: Partition) -> float:
-        """A streamed partition is loaded again, segment by segment, by every task."""
+        """The weights of a streamed partition may come from the disk again for every task."""
         limits = self._limits
         expected_s = max(_cost_of(record.assigned) / self.cost_per_s, record.slowest_task_s)
         streaming_s = record.total_nbytes / limits.load_nbytes_per_s if record.streamed else 0.0

@@ -23,7 +23,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResidency:
-    """`streamed`: it runs segment by segment because it is larger than the budget."""
+    """`streamed`: it is larger than the budget, so its weights pass through memory segment by
+    segment; otherwise they stay there, and it runs at full speed."""
 
     partition: PartitionId
     model_name: str
