@@ -14,12 +14,12 @@ from edge_agent.machine import events as happened
 from edge_agent.machine import instructions as told
 from edge_agent.machine.limits import AgentLimits
 from edge_agent.machine.machine import AgentMachine
-from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_courier import VirtualCourier
+from tests.simulation.virtual_executor import Slot, VirtualExecutor, about
 from wire import record
-from wire.ids import ActivationId, TaskId
+from wire.ids import ActivationId
 from wire.messages import commands as cmd
 from wire.messages import events as dev
 from wire.messages.assignment import Assignment, PartitionAssignment
@@ -30,12 +30,9 @@ from wire.messages.state import Capabilities, DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry
 
 LIMITS = AgentLimits(load_floor_s=20.0, execute_floor_s=20.0, evict_s=20.0, patience=2.0)
-NEVER_S, LATE_S = 1e9, 27.0  # what hangs answers never, or while the agent drains
 SUPERVISED_S = 3.0  # until a process that ended by itself is started again
 TELEMETRY_S = 10.0
 RECONNECT_S = 1.0
-FRAME_NBYTES, FRAME_RAW_NBYTES = 6144, 2048  # at the bounds: what is reserved has to suffice
-Slot = tuple[ActivationId, str]
 
 
 class Surroundings(Protocol):
@@ -81,11 +78,9 @@ class VirtualAgent:
         self.machine = AgentMachine(self.name, self.capabilities, LIMITS)
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
-        self.computed: set[TaskId] = set()
         self.generation = 0
         self.spool: dict[Slot, tuple[str, happened.FrameHead]] = {}
-        self.memory: PartitionAssignment | None = None
-        self.busy = False
+        self.executor = VirtualExecutor(self)
         self.fetching: dict[str, int] = {}
         self.fetches = 0
         self.released: set[ActivationId] = set()
@@ -102,8 +97,8 @@ class VirtualAgent:
         self._forget_process()
         self.boot = f"{self.name}-boot{self.boots}"
         self.feed(happened.Started(self.boot, dict(self.disk)))
-        self._later(0.05, self.connect)
-        self._later(TELEMETRY_S, self._beat)
+        self.later(0.05, self.connect)
+        self.later(TELEMETRY_S, self._beat)
 
     def crash(self) -> None:
         """The process is gone, and with it everything but the disk."""
@@ -141,19 +136,27 @@ class VirtualAgent:
             self.world.broker.drop(self.name)
         self.courier.disconnected()
         self.feed(happened.Disconnected("the link failed"))
-        self._later(away_s, self.connect)
+        self.later(away_s, self.connect)
 
     def lose_broker(self) -> None:
         if self.running and self.connected:
             self.connected = False
             self.courier.disconnected()
             self.feed(happened.Disconnected("the broker is gone"))
-            self._later(RECONNECT_S + self.world.random.random(), self.connect)
+            self.later(RECONNECT_S + self.world.random.random(), self.connect)
 
-    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Unless this process is gone by then."""
         boots = self.boots
         self.world.clock.later(seconds, lambda: act() if boots == self.boots else None)
+
+    @property
+    def random(self) -> Random:
+        return self.world.random
+
+    @property
+    def memory(self) -> PartitionAssignment | None:
+        return self.executor.memory
 
     def _beat(self) -> None:
         self.feed(
@@ -170,7 +173,7 @@ class VirtualAgent:
                 )
             )
         )
-        self._later(TELEMETRY_S, self._beat)
+        self.later(TELEMETRY_S, self._beat)
 
     # the machine
 
@@ -212,7 +215,7 @@ class VirtualAgent:
             return
         assert not ticked or wake > self.now, f"{self.name} wants to be woken again at once"
         tick = self.tick
-        self._later(
+        self.later(
             max(0.0, wake - self.now),
             lambda: self.feed(happened.Ticked()) if tick == self.tick else None,
         )
@@ -275,7 +278,7 @@ class VirtualAgent:
         assert digest not in self.fetching, "one fetch per digest"
         self.fetches += 1
         token = self.fetching[digest] = self.fetches
-        self._later(self._about(self.fetch_s), lambda: self._fetched(each, token))
+        self.later(about(self.world.random, self.fetch_s), lambda: self._fetched(each, token))
 
     def _fetched(self, each: told.FetchBlob, token: int) -> None:
         digest = each.blob.digest
@@ -291,102 +294,21 @@ class VirtualAgent:
     def _do_CancelFetch(self, each: told.CancelFetch) -> None:  # noqa: N802
         if self.fetching.pop(each.digest, None) is not None:
             cancelled = happened.FetchFailed(each.digest, "cancelled", "as asked", False)
-            self._later(0.001, lambda: self.feed(cancelled))
+            self.later(0.001, lambda: self.feed(cancelled))
 
     def _do_RemoveBlobs(self, each: told.RemoveBlobs) -> None:  # noqa: N802
         for digest in each.digests:
             del self.disk[digest]
-        self._later(0.001, lambda: self.feed(happened.BlobsRemoved(each.digests)))
+        self.later(0.001, lambda: self.feed(happened.BlobsRemoved(each.digests)))
 
     def _do_Load(self, each: told.Load) -> None:  # noqa: N802
-        assert self.memory is None, f"{self.name}: two partitions in memory"
-        assert not self.busy
-        assert all(self.disk.get(blob.digest) == blob.nbytes for blob in each.assigned.blobs)
-        self.memory, self.busy = each.assigned, True
-        self._later(self._lasting(self.load_s), lambda: self._loaded(each))
-
-    def _loaded(self, each: told.Load) -> None:
-        self.busy = False
-        partition = each.assigned.partition
-        if "rotten" in self.faults:
-            self.faults.remove("rotten")
-            self.memory = None
-            digest = each.assigned.blobs[-1].digest
-            del self.disk[digest]
-            self.feed(
-                happened.LoadRefused(each.number, partition, "blob_corrupt", "rotten", (digest,))
-            )
-        elif "refused" in self.faults:
-            self.faults.remove("refused")
-            self.memory = None
-            self.feed(
-                happened.LoadRefused(each.number, partition, "over_budget", "measured more", ())
-            )
-        else:
-            self.feed(
-                happened.PartitionReady(each.number, partition, each.streamed, self.load_s, 1, 2)
-            )
+        self.executor.load(each)
 
     def _do_Unload(self, each: told.Unload) -> None:  # noqa: N802
-        assert self.memory is not None
-        assert self.memory.partition == each.partition
-        assert not self.busy
-        self.busy = True
-        self._later(self._lasting(0.01), lambda: self._unloaded(each))
-
-    def _unloaded(self, each: told.Unload) -> None:
-        self.busy, self.memory = False, None
-        self.feed(happened.PartitionGone(each.number, each.partition, 0.01, 1))
+        self.executor.unload(each)
 
     def _do_Execute(self, each: told.Execute) -> None:  # noqa: N802
-        assert self.memory is not None
-        assert self.memory.partition == each.assigned.partition, "runs on what is loaded"
-        assert not self.busy
-        assert each.task not in self.computed, f"{self.name} computes {each.task} again"
-        self.busy = True
-        value, head = self.spool[each.task.needs, "input"]
-        segments = each.task.last - each.task.first + 1
-        seconds = self._about(self.compute_s) * segments
-        lasting = self._lasting(seconds)
-        self._later(lasting, lambda: self._executed(each, value, head, seconds))
-
-    def _lasting(self, seconds: float) -> float:
-        """Unless ONNX Runtime hangs."""
-        for fault, hanging_s in (("stuck", NEVER_S), ("late", LATE_S)):
-            if fault in self.faults:
-                self.faults.remove(fault)
-                return hanging_s
-        return self._about(seconds)
-
-    def _executed(
-        self, each: told.Execute, value: str, head: happened.FrameHead, seconds: float
-    ) -> None:
-        self.busy = False
-        task = each.task
-        for fault in ("failing", "fatal"):
-            if fault in self.faults:
-                self.faults.remove(fault)
-                fatal = fault == "fatal"
-                self.memory = None if fatal else self.memory
-                self.feed(
-                    happened.ExecutionFailed(each.number, task, "compute_failed", fault, fatal)
-                )
-                return
-        emitted = happened.FrameHead(
-            head.model,
-            task.makes,
-            task.attempt,
-            head.exact,
-            head.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
-        )
-        self.computed.add(task)
-        self.spool[task.makes, "output"] = (tensors.through(value, task.first, task.last), emitted)
-        self.feed(happened.TaskExecuted(each.number, task, emitted, 0.0, seconds, 0.0, ()))
-
-    def _about(self, seconds: float) -> float:
-        return seconds * (0.5 + self.world.random.random())
+        self.executor.execute(each)
 
     def _do_SendFrame(self, each: told.SendFrame) -> None:  # noqa: N802
         value, head = self.spool[each.activation, "output"]
@@ -465,7 +387,7 @@ class VirtualAgent:
         agent = self.machine._agent
         spooled = sum(head.nbytes for _, head in self.spool.values())
         assert spooled <= self.capabilities.hold_nbytes, f"{self.name}'s spool overflows"
-        if self.memory is not None and not self.busy and not agent.stopping:
+        if self.memory is not None and not self.executor.busy and not agent.stopping:
             assert self._is_listed(self.machine.assignment), f"{self.name} keeps what is unlisted"
         assert agent.held.nbytes <= self.capabilities.hold_nbytes, f"{self.name} holds too much"
         assert sum(self.disk.values()) <= self.capabilities.disk_budget_nbytes

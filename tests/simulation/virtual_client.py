@@ -13,8 +13,8 @@ from edge_agent.machine.events import FrameHead
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message
-from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES
 from tests.simulation.virtual_courier import VirtualCourier
+from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from wire import record
 from wire.ids import ActivationId
 from wire.manifest import Manifest

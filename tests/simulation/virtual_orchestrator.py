@@ -15,8 +15,8 @@ from orchestrator.machine.options import OrchestratorOptions
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.journal import Journal
 from tests.simulation.network import Broker, Message
-from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES
 from tests.simulation.virtual_courier import VirtualCourier
+from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from wire import record
 from wire.elements import Element
 from wire.ids import ActivationId

@@ -13,13 +13,15 @@ from random import Random
 from edge_agent.machine.events import FrameHead
 from orchestrator.machine import events as ev
 from orchestrator.machine.items import Item
+from orchestrator.machine.offers import Offer
 from orchestrator.machine.options import OrchestratorOptions
-from orchestrator.machine.partitioning import Offer, partition
+from orchestrator.machine.partitioning import partition
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Weather
-from tests.simulation.virtual_agent import FRAME_NBYTES, FRAME_RAW_NBYTES, VirtualAgent
+from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun, VirtualClient
+from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from tests.simulation.virtual_orchestrator import VirtualOrchestrator
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.errors import FleetTooSmall, NoDevice

@@ -1,0 +1,138 @@
+"""An executor's thread without ONNX Runtime: one partition in memory, one thing at a time, and
+faults that it is told to have. Checks that it is asked for nothing impossible, nor for the same
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from edge_agent.machine import events as happened
+from edge_agent.machine import instructions as told
+from tests.simulation import tensors
+from wire.ids import ActivationId, TaskId
+from wire.messages.assignment import PartitionAssignment
+
+NEVER_S, LATE_S = 1e9, 27.0  # what hangs answers never, or while the agent drains
+FRAME_NBYTES, FRAME_RAW_NBYTES = 6144, 2048  # at the bounds: what is reserved has to suffice
+Slot = tuple[ActivationId, str]
+
+
+def about(random: Random, seconds: float) -> float:
+    return seconds * (0.5 + random.random())
+
+
+class Process(Protocol):
+    """What it needs of the process that it lives in."""
+
+    name: str
+    faults: list[str]
+    disk: dict[str, int]
+    spool: dict[Slot, tuple[str, happened.FrameHead]]
+    load_s: float
+    compute_s: float
+
+    @property
+    def random(self) -> Random: ...
+    def later(self, seconds: float, act: Callable[[], None]) -> None: ...
+    def feed(self, event: happened.Event) -> None: ...
+
+
+class VirtualExecutor:
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.memory: PartitionAssignment | None = None
+        self.busy = False
+        self.computed: set[TaskId] = set()
+
+    def load(self, each: told.Load) -> None:
+        disk = self.process.disk
+        assert self.memory is None, f"{self.process.name}: two partitions in memory"
+        assert not self.busy
+        assert all(disk.get(blob.digest) == blob.nbytes for blob in each.assigned.blobs)
+        self.memory, self.busy = each.assigned, True
+        self._lasting(self.process.load_s, lambda: self._loaded(each))
+
+    def _loaded(self, each: told.Load) -> None:
+        self.busy = False
+        partition, load_s = each.assigned.partition, self.process.load_s
+        if self._has("rotten"):
+            self.memory = None
+            digest = each.assigned.blobs[-1].digest
+            del self.process.disk[digest]
+            rotten = happened.LoadRefused(each.number, partition, "blob_corrupt", "", (digest,))
+            self.process.feed(rotten)
+        elif self._has("refused"):
+            self.memory = None
+            refused = happened.LoadRefused(each.number, partition, "over_budget", "measured more")
+            self.process.feed(refused)
+        else:
+            ready = happened.PartitionReady(each.number, partition, each.streamed, load_s, 1, 2)
+            self.process.feed(ready)
+
+    def unload(self, each: told.Unload) -> None:
+        assert self.memory is not None
+        assert self.memory.partition == each.partition
+        assert not self.busy
+        self.busy = True
+        self._lasting(0.01, lambda: self._unloaded(each))
+
+    def _unloaded(self, each: told.Unload) -> None:
+        self.busy, self.memory = False, None
+        self.process.feed(happened.PartitionGone(each.number, each.partition, 0.01, 1))
+
+    def execute(self, each: told.Execute) -> None:
+        assert self.memory is not None
+        assert self.memory.partition == each.assigned.partition, "runs on what is loaded"
+        assert not self.busy
+        assert each.task not in self.computed, f"{self.process.name} computes {each.task} again"
+        self.busy = True
+        value, head = self.process.spool[each.task.needs, "input"]
+        seconds = self.process.compute_s * (each.task.last - each.task.first + 1)
+        self._lasting(seconds, lambda: self._executed(each, value, head, seconds))
+
+    def _executed(
+        self, each: told.Execute, value: str, head: happened.FrameHead, seconds: float
+    ) -> None:
+        self.busy = False
+        task = each.task
+        for fault in ("failing", "fatal"):
+            if self._has(fault):
+                fatal = fault == "fatal"
+                self.memory = None if fatal else self.memory
+                failed = happened.ExecutionFailed(each.number, task, "compute_failed", fault, fatal)
+                self.process.feed(failed)
+                return
+        emitted = happened.FrameHead(
+            head.model,
+            task.makes,
+            task.attempt,
+            head.exact,
+            head.barrier,
+            FRAME_NBYTES,
+            FRAME_RAW_NBYTES,
+        )
+        self.computed.add(task)
+        made = tensors.through(value, task.first, task.last)
+        self.process.spool[task.makes, "output"] = (made, emitted)
+        done = happened.TaskExecuted(each.number, task, emitted, 0.0, seconds, 0.0, ())
+        self.process.feed(done)
+
+    def _has(self, fault: str) -> bool:
+        """Whether it is to fail so now; once each."""
+        if fault not in self.process.faults:
+            return False
+        self.process.faults.remove(fault)
+        return True
+
+    def _lasting(self, seconds: float, act: Callable[[], None]) -> None:
+        """Unless ONNX Runtime hangs."""
+        if self._has("stuck"):
+            seconds = NEVER_S
+        elif self._has("late"):
+            seconds = LATE_S
+        else:
+            seconds = about(self.process.random, seconds)
+        self.process.later(seconds, act)
