@@ -35,6 +35,11 @@ class GraphBuilder:
         self._nodes.append(made)
         return output
 
+    def split(self, value: str, lengths: str, outputs: list[str], axis: int) -> None:
+        """Cuts `value` along `axis` into pieces of these lengths."""
+        made = helper.make_node("Split", [value, lengths], outputs, name=outputs[0], axis=axis)
+        self._nodes.append(made)
+
     def model(
         self,
         name: str,

@@ -71,6 +71,8 @@ def segment(
         normal = replace(normal, model=found.model)
         flow = dataflow(normal.model.graph)
         types = infer_types(normal.model, flow, wishes)
+    for output in normal.model.graph.output:
+        types.kind_of(output.name)  # what cannot be an output is refused before the long work
     roles = roles_of(flow, types)
     division = divide(flow, roles, types, _starts(flow, roles, types, wishes))
     writer = SegmentWriter(normal, flow, types, sink, progress)

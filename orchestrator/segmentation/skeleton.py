@@ -29,6 +29,7 @@ _CHILDREN: dict[str, dict[int, str]] = {
     "node": {5: "attribute"},
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
 }
+_LISTS = (7, 8, 9)  # an attribute's floats, ints and strings, each perhaps a field of its own
 _RAW_DATA = 9
 _EXTERNAL_DATA = 13
 _DATA_LOCATION = 14
@@ -102,6 +103,9 @@ def _rewrite(file: BinaryIO, start: int, end: int, kind: str, location: str, dep
     pieces = _Pieces()
     children = _CHILDREN[kind]
     for entry in _fields(file, start, end):
+        if kind == "attribute" and entry.number in _LISTS:
+            pieces.copy(entry.start, end)  # a forest's has millions, and no tensor is beside them
+            break
         child = children.get(entry.number) if entry.wire_type == _BYTES else None
         if child is None or entry.end - entry.payload < INLINE_NBYTES:
             pieces.copy(entry.start, entry.end)

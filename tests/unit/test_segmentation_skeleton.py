@@ -56,3 +56,21 @@ def _field(number: int, payload: bytes) -> bytes:
         size >>= 7
     length.append(size)
     return bytes([number << 3 | 2]) + bytes(length) + payload
+
+
+class CountingFile(io.BytesIO):
+    reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def test_a_forest_of_a_million_numbers_is_not_read_number_by_number() -> None:
+    """The lists of an attribute may be written as a field for each entry."""
+    numbers = _field(8, bytes(5)) * 100_000
+    attribute = _field(1, b"nodes") + numbers + bytes([20 << 3 & 0x7F | 0x80, 1, 7])
+    model = _field(7, _field(1, _field(5, attribute)))
+    file = CountingFile(model)
+    assert read_skeleton(file, len(model), "model.onnx") == model
+    assert file.reads < 100
