@@ -36,7 +36,7 @@ from wire.messages.events import PartitionLoaded
 ONLINE_LIMIT_S = 60.0
 EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of it
 RUN_LIMIT_S = 300.0
-SETTLE_TRIES = 6
+SETTLE_TRIES = 4
 ROOMY_NBYTES = 1 << 30
 
 

@@ -43,10 +43,11 @@ def _percent(pids: dict[str, int], window_s: float) -> dict[str, float]:
 
 
 def _taken_s(pid: int, threads_before: dict[str, int], cpu_before_s: float) -> float:
-    """Exact for threads that live on; threads that came and went count in ticks."""
-    now = threads_ns(pid).items()
-    exact_s = sum(ns - threads_before.get(thread, 0) for thread, ns in now) / 1e9
-    return max(exact_s, cpu_s(pid) - cpu_before_s)
+    """Exact where every thread lived on; otherwise in the kernel's ticks."""
+    now = threads_ns(pid)
+    if set(threads_before) <= set(now):
+        return sum(ns - threads_before.get(thread, 0) for thread, ns in now.items()) / 1e9
+    return cpu_s(pid) - cpu_before_s
 
 
 def _rows(
