@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,14 +30,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def run_some(fleet: Served, count: int = 5) -> None:
     feeds = [{"x": np.full((1, 24), number, np.float32)} for number in range(count)]
-    with Session("tiny", fleet.url("local")) as session:
+    # As many partitions as devices: a model as small as this one would be faster on fewer.
+    with Session("tiny", fleet.url("local"), partitions=3) as session:
         assert len(list(session.run_many(feeds))) == count
 
 
-def gather(client: MqttClient, wanted: set[str], limit_s: float = 15.0) -> dict[str, Any]:
+def gather(client: MqttClient, wanted: set[str], limit_s: float = 30.0) -> dict[str, Any]:
     """Messages by topic until `wanted` are among them; each must be JSON."""
     found: dict[str, Any] = {}
+    deadline = time.monotonic() + limit_s
     while not wanted <= set(found):
+        assert time.monotonic() < deadline, f"still missing: {wanted - set(found)}"
         message = client.next(limit_s)
         if message.payload:
             found[message.topic] = json.loads(message.payload)
