@@ -26,11 +26,13 @@ ROOM = 1.06  # the highest value stays this far below the top
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #5c6670; }
 .title { font-size: 15px; font-weight: 600; fill: #1d2126; }
+.over { paint-order: stroke; stroke: #ffffff; stroke-width: 4px; }
 .page { fill: #ffffff; } .grid { stroke: #e3e7ea; } .axis { stroke: #9aa4ae; }
 .mark { stroke: #5c6670; stroke-dasharray: 5 4; } .line { fill: none; stroke-width: 1.8;
   stroke-linejoin: round; }
 @media (prefers-color-scheme: dark) {
   text { fill: #9aa4ae; } .title { fill: #e6e9ec; } .page { fill: #15181c; }
+  .over { stroke: #15181c; }
   .grid { stroke: #2b3138; } .axis, .mark { stroke: #7d8791; } }
 """
 
@@ -77,8 +79,8 @@ class Chart:
             f'<text class="title" x="{LEFT:g}" y="{TITLE - 4:g}">{escape(self.title)}</text>',
             *legend,
             *_axes(self, plane),
-            *_marks(self.marks, plane),
             *_lines(self.lines, plane),
+            *_marks(self.marks, plane),
         ]
         return "\n".join([*parts, "</svg>\n"])
 
@@ -167,7 +169,7 @@ def _marks(marks: Sequence[Mark], plane: _Plane) -> Iterator[str]:
         y = plane.y(mark.y)
         yield f'<path class="mark" d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}"/>'
         yield (
-            f'<text x="{WIDTH - RIGHT - 4:g}" y="{y - 5:.1f}" text-anchor="end">'
+            f'<text class="over" x="{WIDTH - RIGHT - 4:g}" y="{y - 5:.1f}" text-anchor="end">'
             f"{escape(mark.name)}</text>"
         )
 
