@@ -331,18 +331,7 @@ class Desk:
 def given(manifest: Manifest, span: Span, exact: bool = False) -> PartitionAssignment:
     """The assignment of these segments, all of whose bytes may be missing."""
     partition = PartitionId(manifest.digest, exact, span.first, span.last)
-    segments = tuple(
-        SegmentRef(
-            each.index,
-            each.graph,
-            each.weights,
-            each.inputs,
-            each.outputs,
-            each.peak_activation_nbytes,
-            each.cost,
-        )
-        for each in manifest.segments[span.first : span.last + 1]
-    )
+    segments = tuple(map(SegmentRef.of, manifest.segments[span.first : span.last + 1]))
     return PartitionAssignment(
         partition=partition,
         model_name=manifest.name,

@@ -190,10 +190,7 @@ def _resumed(desk: Desk, relay: Relay, base: str, wanted: PartitionAssignment) -
 
 def _again_rows(desk: Desk, manifest: Manifest, span: Span) -> Iterator[Row]:
     """Another range that overlaps: only what is new may be fetched."""
-    last = len(manifest.segments) - 1
-    other = Span(max(0, span.first - 1), span.last - 1 if span.last == last else span.last)
-    if span.first == 0:
-        other = Span(0, span.last - 1) if span.last == last else Span(1, span.last + 1)
+    other = overlapping(span, len(manifest.segments))
     brought, wanted = given(manifest, span), given(manifest, other)
     known = {blob.digest for blob in brought.blobs}
     missing = sum(blob.nbytes for blob in wanted.blobs if blob.digest not in known)
@@ -208,3 +205,10 @@ def _again_rows(desk: Desk, manifest: Manifest, span: Span) -> Iterator[Row]:
         "MB",
         at_most(0.0),
     )
+
+
+def overlapping(span: Span, segments: int) -> Span:
+    """Another range that has something of `span` and, if there is more, something else."""
+    if span.first > 0:
+        return Span(span.first - 1, max(span.first, span.last - 1))
+    return Span(0, min(span.last + 1, segments - 1))

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.bound import Bound, bound_of
+from benchmarks.desk import Span
 from benchmarks.happenings import Happenings, Stage, stages, whole_items
 from benchmarks.relay import BURST_S, Direction
 from benchmarks.subjects.energy import mah
 from benchmarks.subjects.hop import hops
-from benchmarks.subjects.loading import nearest_span
+from benchmarks.subjects.loading import nearest_span, overlapping
 from benchmarks.subjects.memory import even_spans
 from benchmarks.subjects.planner import Stages
 from orchestrator.machine.offers import Offer
@@ -156,6 +157,15 @@ def test_the_span_that_comes_nearest_to_a_size_is_taken_from_the_end():
     manifest = tiny_manifest(weights=[MB * size for size in (94, 30, 30, 30, 2)])
     span = nearest_span(manifest, 90e6)
     assert (span.first, span.last) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("span", "other"),
+    [((1, 3), (0, 2)), ((0, 3), (0, 4)), ((0, 4), (0, 4)), ((4, 4), (3, 4))],
+)
+def test_another_plan_has_some_of_the_same_segments(span, other):
+    found = overlapping(Span(*span), 5)
+    assert (found.first, found.last) == other
 
 
 def test_charge_follows_from_processor_time_power_and_voltage():
