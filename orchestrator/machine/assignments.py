@@ -12,7 +12,6 @@ from dataclasses import replace
 from orchestrator.machine.instructions import PublishAssignment
 from orchestrator.machine.plans import Placement, Plan
 from orchestrator.machine.state import State
-from wire.manifest import SegmentSpec
 from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
 from wire.topics import ORCHESTRATOR
 
@@ -95,25 +94,11 @@ def partitions_on(state: State, device: str) -> Iterator[PartitionAssignment]:
             partition=part,
             model_name=plan.manifest.name,
             tier=tier,
-            segments=tuple(_segment_ref(segment) for segment in placement.segments),
+            segments=tuple(map(SegmentRef.of, placement.segments)),
             accepts_nbytes=cuts[part.first].bound_nbytes,
             emits=cuts[part.cut].names,
             emits_nbytes=cuts[part.cut].bound_nbytes,
         )
-
-
-def _segment_ref(segment: SegmentSpec) -> SegmentRef:
-    return SegmentRef(
-        segment.index,
-        segment.graph,
-        segment.weights,
-        segment.inputs,
-        segment.outputs,
-        segment.peak_activation_nbytes,
-        segment.cost,
-        segment.row_tables,
-        segment.row_nbytes,
-    )
 
 
 def routes_on(state: State, device: str) -> Iterator[Route]:

@@ -9,7 +9,7 @@ from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.partition import Partition
 from orchestrator.segmentation.verify import Feeds, Outputs, to_array, to_value
 from wire.ids import PartitionId
-from wire.manifest import Manifest, SegmentSpec
+from wire.manifest import Manifest
 from wire.messages.assignment import PartitionAssignment, SegmentRef
 
 BUDGET_NBYTES = 1 << 30
@@ -33,24 +33,10 @@ def assignment_of(
         partition=PartitionId(manifest.digest, exact, first, last),
         model_name=manifest.name,
         tier=2,
-        segments=tuple(_ref(spec) for spec in manifest.segments[first : last + 1]),
+        segments=tuple(map(SegmentRef.of, manifest.segments[first : last + 1])),
         accepts_nbytes=manifest.cuts[first].bound_nbytes,
         emits=manifest.cuts[last + 1].names,
         emits_nbytes=manifest.cuts[last + 1].bound_nbytes,
-    )
-
-
-def _ref(spec: SegmentSpec) -> SegmentRef:
-    return SegmentRef(
-        index=spec.index,
-        graph=spec.graph,
-        weights=spec.weights,
-        inputs=spec.inputs,
-        outputs=spec.outputs,
-        peak_activation_nbytes=spec.peak_activation_nbytes,
-        cost=spec.cost,
-        row_tables=spec.row_tables,
-        row_nbytes=spec.row_nbytes,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wire.ids import PartitionId
-from wire.manifest import BlobRef
+from wire.manifest import BlobRef, SegmentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,20 @@ class SegmentRef:
     cost: float
     row_tables: tuple[str, ...] = ()
     row_nbytes: int = 0
+
+    @classmethod
+    def of(cls, spec: SegmentSpec) -> SegmentRef:
+        return cls(
+            index=spec.index,
+            graph=spec.graph,
+            weights=spec.weights,
+            inputs=spec.inputs,
+            outputs=spec.outputs,
+            peak_activation_nbytes=spec.peak_activation_nbytes,
+            cost=spec.cost,
+            row_tables=spec.row_tables,
+            row_nbytes=spec.row_nbytes,
+        )
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:
