@@ -6,6 +6,7 @@ talk to nobody. Everything is warm, and all contenders take turns.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from benchmarks.bench import Bench, Outcome, Picture
 from benchmarks.chart import Chart, Line, Mark
 from benchmarks.fleet import Fleet
+from benchmarks.process import cpu_s
 from benchmarks.rounds import Measure, shares, take_turns
 from benchmarks.row import Rival, Row, at_least, at_most, measured
 from benchmarks.spread import spread
@@ -35,14 +37,17 @@ def run(bench: Bench) -> Outcome:
         rivals = [stack.enter_context(bench.whole()) for _ in range(2)]
         session = stack.enter_context(fleet.session())
         mark = fleet.happenings.mark()
+        pids = [*fleet.pids.values(), *fleet.desk_pids.values(), os.getpid()]
+        cpu: list[float] = []
         contenders: dict[str, Measure] = {
-            "agents": lambda: _agents(session, items),
+            "agents": lambda: _agents_counted(session, items, pids, cpu),
             "two": lambda: _processes(rivals, ITEMS),
             "zlib": lambda: _agents(session, items, "zlib"),
             "one": lambda: _processes(rivals[:1], ITEMS),
         }
         found = take_turns(contenders, bench.pick(3, 7))
         outcome.rows += _rows(found, fleet.loads_told(mark))
+        outcome.rows.append(_bound_row(found, cpu))
         outcome.rows.append(_difference(bench, session, rivals[0], items))
     outcome.pictures.append(_against_devices(bench, fleet, found))
     return outcome
@@ -52,6 +57,16 @@ def _agents(session: Session, items: Sequence[Arrays], transport: Transport | No
     begun = time.perf_counter()
     count = sum(1 for _ in session.run_many(items, ordered=False, transport=transport))
     return count / (time.perf_counter() - begun)
+
+
+def _agents_counted(
+    session: Session, items: Sequence[Arrays], pids: Sequence[int], cpu: list[float]
+) -> float:
+    """The same; `cpu` is given the processor time of all processes together, for an item."""
+    before = sum(map(cpu_s, pids))
+    rate = _agents(session, items)
+    cpu.append((sum(map(cpu_s, pids)) - before) / len(items))
+    return rate
 
 
 def _processes(rivals: Sequence[WholeModel], count: int) -> float:
@@ -91,6 +106,19 @@ def _rows(found: dict[str, list[float]], note: str) -> Iterator[Row]:
     )
     yield measured("throughput.one_process", "one process", found["one"], "items/s")
     yield measured("throughput.two_processes", "two processes", found["two"], "items/s")
+
+
+def _bound_row(found: dict[str, list[float]], cpu: list[float]) -> Row:
+    """The floor under the agents' time: all of this machine's cores, never idle."""
+    cores = os.cpu_count() or 1
+    return measured(
+        "throughput.bound_of_cores",
+        f"what {cores} cores would allow if they were never idle, at the processor time that an "
+        "item takes in agents, broker, orchestrator and client together",
+        [cores / each for each in cpu],
+        "items/s",
+        rival=Rival("five agents", spread(found["agents"]).median),
+    )
 
 
 def _difference(bench: Bench, session: Session, rival: WholeModel, items: Sequence[Arrays]) -> Row:
