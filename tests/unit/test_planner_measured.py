@@ -13,6 +13,7 @@ from orchestrator.machine import instructions as ins
 from orchestrator.machine.events import ForgetAsked, ModelRemoved
 from orchestrator.machine.measured import Measured
 from orchestrator.machine.recent import KEPT, Recent
+from orchestrator.machine.stages import STREAMED_FACTOR
 from tests.support.fake_fleet import FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.messages.requests import Planned, RequestPlan, RunOptions
@@ -114,7 +115,7 @@ def test_frames_that_passed_say_how_large_those_of_other_cuts_will_be() -> None:
 
 def test_a_streamed_run_counts_only_where_no_other_is_known() -> None:
     measured = Measured([1e9], [1, 1])
-    measured.segments_took("d", 0, [3.0], streamed=True)
+    measured.segments_took("d", 0, [2.0 * STREAMED_FACTOR], streamed=True)
     assert measured.seconds("d", 0) == pytest.approx(2.0)
     measured.segments_took("d", 0, [1.0])
     assert measured.seconds("d", 0) == 1.0
