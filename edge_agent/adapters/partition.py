@@ -20,7 +20,7 @@ from edge_agent.adapters.memory import collect_and_trim, reused_blocks, rss_nbyt
 from edge_agent.adapters.onnx_runtime import shrink_arena
 from edge_agent.adapters.segment_loader import SegmentLoader
 from wire.errors import OverBudget
-from wire.memory import hurried_need, resident_need, streamed_need
+from wire.memory import hurried_need, mapped_nbytes, resident_need, streamed_need
 from wire.messages.assignment import PartitionAssignment, SegmentRef
 
 # RSS counts mapped pages that the system may take back, and the allocator's rounding.
@@ -47,7 +47,7 @@ class Partition:
         """
         self.assigned = assigned
         self.streamed = streamed
-        self._loaded: list[LoadedSegment] = []
+        self._loaded: dict[int, LoadedSegment] = {}
         self._loader = SegmentLoader(
             cache,
             exact=assigned.partition.exact,
@@ -78,10 +78,11 @@ class Partition:
     def _load_within(self, budget_nbytes: int, hurried: bool) -> None:
         before = rss_nbytes()
         limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
-        for ref in self.segments:
-            self._loaded.append(self._loader.load(ref))
+        # The largest first, while few sessions take memory besides.
+        for ref in sorted(self.segments, key=mapped_nbytes, reverse=True):
+            segment = self._loaded[ref.index] = self._loader.load(ref)
             if self.streamed:
-                self._loaded[-1].give_back_weights()
+                segment.give_back_weights()
             if not hurried:
                 trim()  # loading leaves buffers behind: some 100 MB over 20 segments (measured)
             grown = rss_nbytes() - before
@@ -98,10 +99,10 @@ class Partition:
         Raises `ComputeFailed`, or `Malformed` if a tensor is missing.
         """
         seconds: list[float] = []
-        for position, segment in enumerate(self._loaded):
-            began_s = time.monotonic()
+        for position, ref in enumerate(self.segments):
+            segment, began_s = self._loaded[ref.index], time.monotonic()
             if self.streamed:
-                self._loaded[(position + 1) % len(self._loaded)].ask_for_weights()
+                self._loaded[self._after(position)].ask_for_weights()
             try:
                 values |= segment.run(values)
             finally:
@@ -113,6 +114,10 @@ class Partition:
             shrink_arena()
         return values, tuple(seconds)
 
+    def _after(self, position: int) -> int:
+        """The index of the segment that computes next: of the next task after the last."""
+        return self.segments[(position + 1) % len(self.segments)].index
+
     def _drop_unneeded(self, position: int, values: dict[str, Any]) -> None:
         later = {name for ref in self.segments[position + 1 :] for name in ref.inputs}
         for name in set(values) - later - set(self.assigned.emits):
@@ -120,7 +125,7 @@ class Partition:
 
     def close(self) -> None:
         """Out of memory, and the memory given back."""
-        for segment in self._loaded:
+        for segment in self._loaded.values():
             segment.close()
         self._loaded.clear()
         shrink_arena()
