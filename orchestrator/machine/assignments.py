@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from orchestrator.machine.devices import Device
 from orchestrator.machine.instructions import PublishAssignment
 from orchestrator.machine.plans import Placement, Plan
 from orchestrator.machine.state import State
@@ -39,13 +40,21 @@ def publish_again(state: State, device: str) -> None:
         state.emit(PublishAssignment(device, assignment))
 
 
-def publish_to_forgotten(state: State, device: str, obeyed: tuple[int, int]) -> None:
-    """It obeys what this generation told it before it was forgotten: tell it what holds now."""
-    if obeyed[0] == state.generation and device not in state.published:
-        revision = max(obeyed[1], state.revisions.get(device, 0))
-        state.revisions[device] = revision
-        if state.connection is not None:
-            _publish(state, device)
+def publish_to_orphan(state: State, device: Device) -> None:
+    """It serves what nobody stands for: what this generation told it before it was forgotten, or a
+    model that is not there any more. What else an orchestrator before us gave it stays warm."""
+    if device.name in state.published or state.connection is None:
+        return
+    if device.obeyed[0] == state.generation:
+        known = state.revisions.get(device.name, 0)
+        state.revisions[device.name] = max(known, device.obeyed[1])
+        _publish(state, device.name)
+    elif state.now >= state.models_by and _serves_unknown(state, device):
+        _publish(state, device.name)
+
+
+def _serves_unknown(state: State, device: Device) -> bool:
+    return any(part.model not in state.manifests for part in device.residency)
 
 
 def _served_by(state: State) -> Iterator[str]:

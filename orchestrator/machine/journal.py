@@ -13,6 +13,7 @@ from orchestrator.machine.events import (
 )
 from orchestrator.machine.instructions import ForgetInputs
 from orchestrator.machine.items import Item
+from orchestrator.machine.models import GRACE_S
 from orchestrator.machine.runs import Run
 from orchestrator.machine.state import State
 from orchestrator.machine.transitions import Lifecycle
@@ -25,6 +26,7 @@ def started(state: State, event: Started) -> None:
     """Take up the runs of before; devices get a moment to say what they hold."""
     state.boot, state.generation = event.boot, event.generation
     state.store_base, state.started = event.store_base, True
+    state.models_by = state.now + GRACE_S
     state.estimates.restore(event.times)
     for stored in event.runs:
         _restore(state, stored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from orchestrator.machine import credits, endings
+from orchestrator.machine.assignments import publish_to_orphan
 from orchestrator.machine.events import ModelAdded, ModelRemoved
 from orchestrator.machine.instructions import ClearModel, ForgetTimes, PublishModel
 from orchestrator.machine.runs import Run
@@ -72,8 +73,8 @@ def awaits_model(state: State, run: Run) -> bool:
 
 
 def check(state: State) -> float:
-    """Runs of before whose model did not come back with us; when to look again."""
-    wake = float("inf")
+    """Runs and devices of before whose model did not come back with us; when to look again."""
+    wake = _check_devices(state)
     for run in list(state.runs.values()):
         if run.open and run.model not in state.manifests and run.items:
             until = run.life.since + GRACE_S
@@ -82,6 +83,17 @@ def check(state: State) -> float:
             else:
                 wake = min(wake, until)
     return wake
+
+
+def _check_devices(state: State) -> float:
+    """Once, when all models are known; later, devices are looked at as they report."""
+    if state.now < state.models_by:
+        return state.models_by
+    if not state.models_looked_at and state.connection is not None:
+        state.models_looked_at = True
+        for device in list(state.devices):
+            publish_to_orphan(state, device)
+    return float("inf")
 
 
 def _fail_run(state: State, run: Run, reason: str) -> None:

@@ -85,8 +85,8 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
         state.counts["stale_residency"] += 1
         return
     device.obeyed = stamp
-    assignments.publish_to_forgotten(state, device.name, stamp)
     _take_residency(state, device, told.partitions)
+    assignments.publish_to_orphan(state, device)
 
 
 def _take_residency(
@@ -329,6 +329,7 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
     if (told.generation, told.revision) >= device.obeyed:
         device.obeyed = (told.generation, told.revision)
         _take_residency(state, device, told.partitions)
+        assignments.publish_to_orphan(state, device)
     inputs = list(told.inputs)
     if told.running is not None and told.running.needs not in inputs:
         inputs.append(told.running.needs)

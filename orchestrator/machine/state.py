@@ -44,6 +44,8 @@ class State:
         self.met_broker = False
         self.raising = 0  # the generation that ours is being raised above
         self.settle_until = float("-inf")
+        self.models_looked_at = False
+        self.models_by = float("inf")  # when every model in the store has been told
         self.heard_at = float("-inf")  # since when nothing kept us from hearing devices
         self.models: dict[str, Manifest] = {}
         self.manifests: dict[str, Manifest] = {}

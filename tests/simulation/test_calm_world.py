@@ -128,6 +128,27 @@ def test_what_hangs_on_one_device_is_done_by_another_and_the_device_comes_back()
     world.rest()
 
 
+def test_a_model_that_was_removed_while_nobody_listened_leaves_every_device() -> None:
+    world = World(25, 25, 25)
+    world.succeed(world.submit(items=3))
+    world.orchestrator.crash()
+    world.model_there = False
+    world.orchestrator.start()
+    world.clock.run_for(30.0)
+    assert [agent.memory for agent in world.agents] == [None, None, None]
+
+
+def test_what_is_resident_outlives_an_orchestrator_while_its_model_is_there() -> None:
+    world = World(25, 25, 25)
+    world.succeed(world.submit(items=3))
+    before = [agent.memory for agent in world.agents]
+    world.orchestrator.crash()
+    world.orchestrator.start()
+    world.clock.run_for(30.0)
+    assert [agent.memory for agent in world.agents] == before
+    assert None not in before
+
+
 def test_a_removed_model_leaves_every_device_and_its_runs_end() -> None:
     world = World(25, 25, 25)
     run = world.submit(items=20)
