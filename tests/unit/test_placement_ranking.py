@@ -123,3 +123,10 @@ def test_with_fewer_devices_neighbours_are_on_different_ones() -> None:
 
 def test_a_partition_that_fits_nowhere_gets_nothing_and_the_others_do() -> None:
     assert devices(spread([[choice("a")], [], [choice("a"), choice("b")]])) == ["a", None, "b"]
+
+
+def test_inside_a_tier_the_device_that_the_planner_meant_comes_first() -> None:
+    quick, meant = like(device="quick", compute_s=0.01), like(device="meant", compute_s=0.2)
+    assert [c.device for c in rank([quick, meant], meant="meant")] == ["meant", "quick"]
+    assert rank([RESIDENT, meant], meant="meant")[0].device == "resident"
+    assert rank([quick, meant], "cost", meant="meant")[0].device == "quick"
