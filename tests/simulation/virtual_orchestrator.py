@@ -245,7 +245,12 @@ class VirtualOrchestrator:
         self.journal.runs[each.run].count = each.count
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
-        self.journal.runs[each.run].fault = (each.kind, each.reason)
+        def stored() -> None:
+            run = self.journal.runs.get(each.run)
+            if run is not None:  # else the disk had no room for the run itself
+                run.fault = (each.kind, each.reason)
+
+        self._later(SYNC_S, stored)
 
     def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
         for time in each.times:
