@@ -18,7 +18,7 @@ from typing import Protocol
 from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.frame_tensors import Emitted, emit, open_frame, values_of
 from edge_agent.adapters.link import Link
-from edge_agent.adapters.memory import collect_and_trim, rss_nbytes
+from edge_agent.adapters.memory import collect_and_trim, rss_nbytes, trim
 from edge_agent.adapters.onnx_runtime import import_runtime
 from edge_agent.adapters.partition import Partition
 from edge_agent.adapters.spool import Spool
@@ -198,7 +198,7 @@ class Executor:
         began_s = time.monotonic()
         import_runtime()
         if not self._floor_nbytes:
-            collect_and_trim()
+            trim()
             self._floor_nbytes = rss_nbytes()
         before = rss_nbytes()
         self._partition = Partition(
