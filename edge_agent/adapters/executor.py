@@ -134,8 +134,8 @@ class Executor:
         self._jobs.put(lambda: self._execute(task, assigned))
 
     def verify_in_idle_time(self) -> None:
-        """Hash the blob that was verified longest ago, if that is a day; `blob_rotten` if it is
-        not what its name says."""
+        """Hash the blob that was verified longest ago, if that is a day, and so what was prepared;
+        `blob_rotten` if it is not what its name says, or not what was written."""
         self._jobs.put(self._verify)
 
     def close(self, limit_s: float) -> bool:
@@ -299,15 +299,22 @@ class Executor:
     # --- idle time ----------------------------------------------------------------------------
 
     def _verify(self) -> None:
-        digest = self._cache.longest_unverified(UNVERIFIED_S)
-        if digest is None:
-            return
         try:
-            self._cache.verify(digest)
-        except (BlobCorrupt, BlobMissing):
-            self._listener.blob_rotten(digest)
+            rotten = self._rotten_blob() or self._cache.prepared.verify_oldest(UNVERIFIED_S)
         except OSError as error:
-            _log.warning("cannot verify %s: %s", digest[:12], error)
+            _log.warning("cannot verify what is cached: %s", error)
+            return
+        if rotten is not None:
+            self._listener.blob_rotten(rotten)
+
+    def _rotten_blob(self) -> str | None:
+        digest = self._cache.longest_unverified(UNVERIFIED_S)
+        if digest is not None:
+            try:
+                self._cache.verify(digest)
+            except (BlobCorrupt, BlobMissing):
+                return digest
+        return None
 
 
 def _refusal(error: CrowdpipeError, corrupt: tuple[str, ...]) -> CrowdpipeError:

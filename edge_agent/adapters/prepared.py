@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -107,6 +108,24 @@ class PreparedSegments:
         made, self._made = self._made, {}
         return made
 
+    def drop(self, digest: str, exact: bool) -> None:
+        self.remove((self.entry(digest, exact),))
+
+    def verify_oldest(self, age_s: float) -> str | None:
+        """Hash the entry that was hashed longest ago, if that is `age_s` or more; its name if it
+        is not what was written, after removing it."""
+        records = {file: file.stat().st_mtime for file in self.folder.glob(f"*/{RECORD}")}
+        oldest = min(records, key=lambda file: records[file], default=None)
+        if oldest is None or time.time() - records[oldest] < age_s:
+            return None
+        folder = oldest.parent
+        stamps = self._stamps(folder)
+        if stamps is not None and all(_is_as_written(folder / s.name, s) for s in stamps):
+            oldest.touch()
+            return None
+        _remove(folder)
+        return folder.name
+
     def remove(self, digests: Collection[str]) -> None:
         """Entries by their own names, and all that was derived from segments of those names."""
         for name in digests:
@@ -148,8 +167,14 @@ def _vouched(file: Path, stamp: Stamp) -> bool:
     try:
         status = file.lstat()
         same = (status.st_size, status.st_mtime_ns, status.st_ino)
-        if same == (stamp.nbytes, stamp.mtime_ns, stamp.inode):
-            return True
+        unchanged = same == (stamp.nbytes, stamp.mtime_ns, stamp.inode)
+    except OSError:
+        return False
+    return unchanged or _is_as_written(file, stamp)
+
+
+def _is_as_written(file: Path, stamp: Stamp) -> bool:
+    try:
         return _stamp(file).sha256 == stamp.sha256
     except OSError:
         return False

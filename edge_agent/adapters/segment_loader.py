@@ -84,10 +84,17 @@ class SegmentLoader:
             return LoadedSegment(ref, None, rows, ())
         takes = (*ref.inputs, *(graph.added if graph else ()))
         makes = [name for name in ref.outputs if name not in {source.output for source in rows}]
-        prepared = self._prepared(ref, graph)
-        if prepared is not None:
-            session = self._session(prepared.graph, takes, makes, optimised=True)
-            return LoadedSegment(ref, session, rows, [Mapping(prepared.weights)])
+        for _ in range(2):  # what has rotted on disk is made anew, once
+            prepared = self._prepared(ref, graph)
+            if prepared is None:
+                break
+            try:
+                session = self._session(prepared.graph, takes, makes, optimised=True)
+            except LoadFailed as error:
+                _log.warning("what was prepared of segment %d is dropped: %s", ref.index, error)
+                self._cache.prepared.drop(ref.graph.digest, self._exact)
+            else:
+                return LoadedSegment(ref, session, rows, [Mapping(prepared.weights)])
         with self._source(ref, graph) as source:
             session = self._session(source, takes, makes, optimised=False)
         return LoadedSegment(ref, session, rows, self._blob_mappings(ref))

@@ -5,6 +5,7 @@ Each model is cut at every place and runs as one partition, whose outputs are th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,32 @@ def test_what_was_altered_is_not_used_and_prepared_anew(load, tmp_path: Path, na
     file = prepared_files(tmp_path)[name]
     file.write_bytes(bytes(file.stat().st_size))
     assert load() != {}
+
+
+def rot(file: Path) -> None:
+    """Other bytes, with the stamp of those that were there."""
+    before = file.stat()
+    with file.open("r+b") as opened:
+        opened.write(b"\xff" * 64)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_graph_that_rotted_unseen_is_made_anew_when_it_does_not_load(load, tmp_path) -> None:
+    load()
+    rot(prepared_files(tmp_path)["graph"])
+    assert load() != {}
+    assert load() == {}
+
+
+def test_idle_time_finds_what_rotted_unseen(load, tmp_path: Path) -> None:
+    (entry,) = load()
+    prepared = BlobCache(tmp_path / "cache").prepared
+    assert prepared.verify_oldest(age_s=0) is None
+    rot(prepared_files(tmp_path)["weights"])
+    assert prepared.verify_oldest(age_s=3600) is None
+    assert prepared.verify_oldest(age_s=0) == entry
+    assert prepared_files(tmp_path) == {}
+    assert prepared.verify_oldest(age_s=0) is None
 
 
 def test_a_copied_file_is_hashed_before_it_is_used(load, tmp_path: Path) -> None:
