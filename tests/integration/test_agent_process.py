@@ -213,7 +213,7 @@ def test_two_partitions_take_turns_in_memory(fleet: Fleet):
 def test_a_partition_larger_than_the_memory_is_streamed(fleet: Fleet):
     chain = Chain(4, width=1536)  # 9 MiB a segment
     fleet.put(chain)
-    agent = fleet.online("--memory", "32MiB")
+    agent = fleet.online("--memory", "40MiB")
     run, x = fleet.run_name(), inputs(chain)
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 4)])
     fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=x)
