@@ -41,11 +41,6 @@ class LoadedSegment:
             made |= self._session.run(feeds)
         return {name: made[name] for name in self._ref.outputs}
 
-    def ask_for_weights(self) -> None:
-        """Have the system read them, while something else computes."""
-        for mapping in self._mappings:
-            mapping.ask_for()
-
     def give_back_weights(self) -> None:
         """They leave this process's memory until the next run."""
         for mapping in self._mappings:

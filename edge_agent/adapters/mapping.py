@@ -1,20 +1,27 @@
-"""Pages of files that this process has mapped: asked for ahead, and given back behind.
+"""Pages of files that this process has mapped: brought in as large pages, and given back.
 
 ONNX Runtime maps the weights of a session and keeps them; where they lie is in
 `/proc/self/maps`. Given back, a page of an unchanged mapped file leaves RSS and stays in the
-system's page cache, from where it returns when it is touched. Without `/proc` or `madvise`
-nothing happens: memory is then larger, and nothing else differs.
+system's page cache, from where it returns when it is touched. That is cheap where the cache has
+the file in large pages: measured, 2 to 4 % of the time to compute with it, against 16 to 25 % with
+small ones. It has them if the file was written or read through, or if the mapping asks for them;
+a file that is touched page by page, or asked for with `MADV_WILLNEED`, comes in small ones.
+Without `/proc` or `madvise` nothing happens: memory is then larger, and nothing else differs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 _MAPS = Path("/proc/self/maps")
-_WILLNEED, _DONTNEED = 3, 4  # <sys/mman.h> of Linux
+_DONTNEED, _HUGEPAGE = 4, 14  # <sys/mman.h> of Linux
+_LARGE_PAGE_NBYTES = 2 << 20
+_CHUNK_NBYTES = 1 << 20
 Range = tuple[int, int]
 
 
@@ -27,14 +34,11 @@ class Mapping:
 
     def __init__(self, file: Path) -> None:
         self._ranges = _ranges_of(file)
+        self._advise(_HUGEPAGE)
 
     @property
     def nbytes(self) -> int:
         return sum(end - start for start, end in self._ranges)
-
-    def ask_for(self) -> None:
-        """Have the system read what it lacks of it. Returns at once, and takes no RSS."""
-        self._advise(_WILLNEED)
 
     def give_back(self) -> None:
         self._advise(_DONTNEED)
@@ -48,6 +52,28 @@ class Mapping:
     def forget(self) -> None:
         """The session is about to go."""
         self._ranges = ()
+
+
+def bring_in(file: Path) -> None:
+    """Have the page cache hold the file in large pages, unless it holds it already: for what is
+    about to be mapped and touched all over."""
+    with suppress(OSError, AttributeError), file.open("rb", buffering=0) as opened:
+        if not is_cached(opened.fileno()):
+            chunk = bytearray(_CHUNK_NBYTES)
+            while opened.readinto(chunk):
+                pass
+
+
+def is_cached(descriptor: int) -> bool:
+    """By a look at a byte of each large page, without waiting for the disk."""
+    nbytes = os.fstat(descriptor).st_size
+    byte = bytearray(1)
+    try:
+        for offset in range(0, nbytes, _LARGE_PAGE_NBYTES):
+            os.preadv(descriptor, [byte], offset, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _ranges_of(file: Path) -> tuple[Range, ...]:

@@ -1,9 +1,9 @@
 """The one loaded partition: a session for each segment, its weights in memory or streamed.
 
-Resident, all weights stay in memory. Streamed, each segment's weights are asked for while the
-segment before computes, and given back behind it; the sessions stay. Refuses what would not fit
-the budget before it loads, by the formula the planner uses too, and again when memory grew beyond
-it while loading. Which partition to load, and how, is the machine's decision.
+Resident, all weights stay in memory. Streamed, each segment's weights come in as it computes and
+are given back behind it; the sessions stay. Refuses what would not fit the budget before it loads,
+by the formula the planner uses too, and again when memory grew beyond it while loading. Which
+partition to load, and how, is the machine's decision.
 
 Can be used without an agent: a cache with the blobs, and an assignment, are all it needs.
 """
@@ -101,8 +101,6 @@ class Partition:
         seconds: list[float] = []
         for position, ref in enumerate(self.segments):
             segment, began_s = self._loaded[ref.index], time.monotonic()
-            if self.streamed:
-                self._loaded[self._after(position)].ask_for_weights()
             try:
                 values |= segment.run(values)
             finally:
@@ -113,10 +111,6 @@ class Partition:
         if self.streamed:
             shrink_arena()
         return values, tuple(seconds)
-
-    def _after(self, position: int) -> int:
-        """The index of the segment that computes next: of the next task after the last."""
-        return self.segments[(position + 1) % len(self.segments)].index
 
     def _drop_unneeded(self, position: int, values: dict[str, Any]) -> None:
         later = {name for ref in self.segments[position + 1 :] for name in ref.inputs}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.loaded_segment import LoadedSegment
-from edge_agent.adapters.mapping import Mapping
+from edge_agent.adapters.mapping import Mapping, bring_in
 from edge_agent.adapters.memory import trim
 from edge_agent.adapters.onnx_runtime import (
     Segment,
@@ -88,6 +88,7 @@ class SegmentLoader:
             prepared = self._prepared(ref, graph)
             if prepared is None:
                 break
+            bring_in(prepared.weights)
             try:
                 session = self._session(prepared.graph, takes, makes, optimised=True)
             except LoadFailed as error:

@@ -16,6 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edge_agent.adapters.cache import BlobCache
+from edge_agent.adapters.mapping import bring_in, is_cached
 from edge_agent.adapters.partition import Partition
 from edge_agent.adapters.row_graph import without_row_reads
 from orchestrator.segmentation.blob_sink import FolderSink
@@ -345,3 +346,20 @@ def test_a_preparation_that_was_cut_short_leaves_nothing(load, tmp_path: Path) -
     (folder / f"{entry}.unfinished" / "weights").write_bytes(b"half")
     assert entry in BlobCache(tmp_path / "cache").scan()
     assert [file.name for file in folder.iterdir()] == [entry]
+
+
+# --- the page cache ---------------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_cached_is_brought_in(tmp_path: Path) -> None:
+    file = tmp_path / "weights"
+    file.write_bytes(bytes(5 << 20))
+    with file.open("rb", buffering=0) as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        bring_in(file)
+        assert is_cached(opened.fileno())
+
+
+def test_bringing_in_what_is_not_there_is_no_error(tmp_path: Path) -> None:
+    bring_in(tmp_path / "nothing")
