@@ -57,7 +57,7 @@ class Mapping:
 def bring_in(file: Path) -> None:
     """Have the page cache hold the file in large pages, unless it holds it already: for what is
     about to be mapped and touched all over."""
-    with suppress(OSError, AttributeError), file.open("rb", buffering=0) as opened:
+    with suppress(OSError), file.open("rb", buffering=0) as opened:
         if not is_cached(opened.fileno()):
             chunk = bytearray(_CHUNK_NBYTES)
             while opened.readinto(chunk):
@@ -65,7 +65,8 @@ def bring_in(file: Path) -> None:
 
 
 def is_cached(descriptor: int) -> bool:
-    """By a look at a byte of each large page, without waiting for the disk."""
+    """By a look at a byte of each large page, without waiting for the disk. True where nothing
+    tells."""
     nbytes = os.fstat(descriptor).st_size
     byte = bytearray(1)
     try:
@@ -73,6 +74,8 @@ def is_cached(descriptor: int) -> bool:
             os.preadv(descriptor, [byte], offset, os.RWF_NOWAIT)
     except BlockingIOError:
         return False
+    except (OSError, AttributeError):  # not every file system and Python knows it
+        return True
     return True
 
 
