@@ -54,7 +54,7 @@ def _summary(rows: Sequence[Row], quick: bool) -> str:
     met, missed = (sum(row.met is verdict for row in rows) for verdict in (True, False))
     unmeasured = sum(row.value is None for row in rows)
     short = " A quick run: few rounds, so spreads are rough." if quick else ""
-    lacking = f" {unmeasured} rows could not be measured and say why." if unmeasured else ""
+    lacking = f" Not measured, with the reason: {unmeasured}." if unmeasured else ""
     return (
         f"{len(rows)} rows; of those with a target {met} meet it, {missed} miss it.{lacking}{short}"
     )

@@ -127,7 +127,7 @@ def _rounds(bench: Bench, fleet: Fleet, session: Session) -> Taken:
     taken.bounds.clear()
     mark = fleet.happenings.mark()
     contenders = {mode: lambda mode=mode: once(mode) for mode in MODES}
-    taken.seconds.update(take_turns(contenders, bench.pick(3, 9)))
+    taken.seconds.update(take_turns(contenders, bench.pick(2, 9)))
     taken.note = fleet.loads_told(mark)
     return taken
 
@@ -188,8 +188,8 @@ def _timeline(case: Case, fleet: Fleet, taken: Taken) -> Picture:
 def _scaling(bench: Bench, fleet: Fleet, taken: Taken, one: float) -> Picture:
     """Throughput of 1 to 5 partitions, each on a phone of its own."""
     points = []
-    for count in range(1, PHONES):
-        items = fleet.work.first(bench.pick(SCALING_ITEMS // 2, SCALING_ITEMS)).items
+    items = fleet.work.first(bench.pick(SCALING_ITEMS // 2, SCALING_ITEMS)).items
+    for count in range(1, PHONES, bench.pick(2, 1)):
         with fleet.session(partitions=count) as session:
             run_batch(session, items[:3], False, lambda: None)
             batch = run_batch(session, items, False, lambda: None)

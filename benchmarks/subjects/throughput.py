@@ -138,10 +138,9 @@ def _difference(bench: Bench, session: Session, rival: WholeModel, items: Sequen
 
 def _against_devices(bench: Bench, fleet: Fleet, found: dict[str, list[float]]) -> Picture:
     """Partitions 1 to 5, each on a device of its own."""
-    items = fleet.work.first(bench.pick(20, ITEMS)).items
-    counts = range(1, len(fleet.names) + 1)
+    items = fleet.work.first(bench.pick(15, ITEMS)).items
     points = []
-    for count in counts:
+    for count in range(1, len(fleet.names) + 1, bench.pick(2, 1)):
         with _warm(fleet, count) as session:
             rates = [_agents(session, items) for _ in range(bench.pick(1, 3))]
         points.append((float(count), spread(rates).median))

@@ -46,7 +46,7 @@ def test_json_has_the_machine_and_every_row(tmp_path: Path):
 def test_the_page_tells_met_missed_and_unmeasured_rows_alike(tmp_path: Path):
     report().write(None, None, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "1 meet it, 1 miss it. 1 rows could not be measured" in text
+    assert "1 meet it, 1 miss it. Not measured, with the reason: 1." in text
     lines = [line for line in text.splitlines() if line.startswith("| it is") or "nobody" in line]
     assert len(lines) == 3
     assert "**missed**" in lines[1]
