@@ -84,7 +84,7 @@ class WeightSpec:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SegmentSpec:
     """The smallest unit that is stored, fetched, evicted and restored.
 
@@ -114,11 +114,11 @@ class SegmentSpec:
     def graph_nbytes(self) -> int:
         return self.graph.nbytes
 
-    @property
+    @cached_property  # the planner asks some hundred thousand times
     def weight_nbytes(self) -> int:
         return sum(blob.nbytes for blob in self.weights)
 
-    @property
+    @cached_property
     def row_nbytes(self) -> int:
         """Bytes of weights that are read by row; equal tables are stored once."""
         places = {(s.blob, s.offset): s.nbytes for s in self.weight_specs
