@@ -5,6 +5,23 @@ from __future__ import annotations
 from orchestrator.segmentation.liveness import Stretch
 from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import Dataflow
+from wire.errors import InvalidModel
+
+LARGEST_VALUE_NBYTES = (
+    64 << 30
+)  # no device has so much memory; a file of a few bytes can ask for it
+
+
+def check_values(flow: Dataflow, types: Types) -> None:
+    """Raises `InvalidModel` for a value that no device could ever hold, before anything is
+    written or run: a constant of shape, or bounds that multiply."""
+    for name in flow.producer:
+        nbytes = types[name].nbytes
+        if nbytes > LARGEST_VALUE_NBYTES:
+            raise InvalidModel(
+                f"{name!r} would take {nbytes >> 30} GiB; at most {LARGEST_VALUE_NBYTES >> 30} GiB "
+                "are served: lower the bounds of dimensions with --max-shape, if it has any"
+            )
 
 
 def peak_activation_nbytes(flow: Dataflow, types: Types, stretch: Stretch) -> int:

@@ -15,7 +15,7 @@ from orchestrator.segmentation.cost import cost_of
 from orchestrator.segmentation.cuts import choose
 from orchestrator.segmentation.line import line_of
 from orchestrator.segmentation.liveness import Division, Stretch, divide, trunk_of
-from orchestrator.segmentation.memory import peak_activation_nbytes
+from orchestrator.segmentation.memory import check_values, peak_activation_nbytes
 from orchestrator.segmentation.normalise import NormalModel, normalise
 from orchestrator.segmentation.opsets import check_opsets
 from orchestrator.segmentation.options import SegmentOptions
@@ -66,6 +66,7 @@ def segment(
     normal = normalise(source)
     flow = dataflow(normal.model.graph)
     types = infer_types(normal.model, flow, wishes)
+    check_values(flow, types)
     found = computed(normal.model, any(v.kind is Element.FLOAT16 for v in types.values.values()))
     if found.model is not normal.model:
         normal = replace(normal, model=found.model)

@@ -354,3 +354,25 @@ def test_options_that_do_not_fit_the_model_are_refused(
 def test_options_that_contradict_are_refused(make: Callable[[], SegmentOptions]) -> None:
     with pytest.raises(UserError):
         make()
+
+
+def test_a_few_bytes_that_ask_for_terabytes_are_refused(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["bomb"]),
+        helper.make_node("ReduceSum", ["bomb"], ["total"], keepdims=0),
+        helper.make_node("Add", ["x", "total"], ["y"]),
+    ]
+    shape = {"shape": np.array([1 << 20, 1 << 20], np.int64)}
+    model = model_of(nodes, [value("x", ["batch", WIDTH])], [value("y", None)], shape)
+    refuses(save(model, tmp_path / "bomb.onnx"), "'bomb' would take 4096 GiB")
+
+
+def test_bounds_that_multiply_beyond_any_device_are_refused_with_what_to_lower(
+    tmp_path: Path,
+) -> None:
+    model = model_of(
+        [helper.make_node("Relu", ["x"], ["y"])], [value("x", list("cdef"))], [value("y", None)]
+    )
+    path = save(model, tmp_path / "wide.onnx")
+    refuses(path, "--max-shape")
+    assert cut(path, SegmentOptions(max_shape={"d": 4})).symbols["d"] == 4
