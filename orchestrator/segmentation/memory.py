@@ -13,14 +13,15 @@ LARGEST_VALUE_NBYTES = (
 
 
 def check_values(flow: Dataflow, types: Types) -> None:
-    """Raises `InvalidModel` for a value that no device could ever hold, before anything is
-    written or run: a constant of shape, or bounds that multiply."""
+    """Raises `InvalidModel` for a value of fixed size that no device could ever hold, before
+    anything is written or run. Where symbols make it large, plans say so, and bounds mend it."""
     for name in flow.producer:
-        nbytes = types[name].nbytes
-        if nbytes > LARGEST_VALUE_NBYTES:
+        value = types[name]
+        fixed = value.dims is not None and all(isinstance(dim, int) for dim in value.dims)
+        if fixed and value.nbytes > LARGEST_VALUE_NBYTES:
             raise InvalidModel(
-                f"{name!r} would take {nbytes >> 30} GiB; at most {LARGEST_VALUE_NBYTES >> 30} GiB "
-                "are served: lower the bounds of dimensions with --max-shape, if it has any"
+                f"{name!r} would take {value.nbytes >> 30} GiB, and at most "
+                f"{LARGEST_VALUE_NBYTES >> 30} GiB are served; export the model without it"
             )
 
 
