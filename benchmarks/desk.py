@@ -8,7 +8,6 @@ hears is kept until it is asked for. Every wait has a limit.
 from __future__ import annotations
 
 import itertools
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from crowdpipe.client.arrays import decode_array, encode_array
 from crowdpipe.items_file import Arrays
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from model_store.server import StoreServer
+from wire.broker_socket import tune
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, TimedOut, from_kind
 from wire.frames import Frame, Settings, decode_frame, encode_frame
@@ -119,7 +119,7 @@ class Desk:
         )
         self._client.username_pw_set(url.user, url.secret)
         self._client.max_inflight_messages_set(1000)
-        self._client.on_socket_open = _without_delay
+        self._client.on_socket_open = lambda _client, _data, link: tune(link)
         self._client.on_message = self._hear
         try:
             self._client.connect(url.host, url.port, clean_start=True)
@@ -341,8 +341,3 @@ def given(manifest: Manifest, span: Span, exact: bool = False) -> PartitionAssig
         emits=manifest.cuts[span.last + 1].names,
         emits_nbytes=manifest.cuts[span.last + 1].bound_nbytes,
     )
-
-
-def _without_delay(_client: paho.Client, _user: object, link: object) -> None:
-    if isinstance(link, socket.socket):
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

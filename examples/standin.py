@@ -149,8 +149,9 @@ class StandinGraph(EncoderGraph):
             graph.weight(name, array)
         inner = graph.node("MatMul", [mean, names[0]], "head.inner.matmul")
         inner = graph.node("Add", [inner, names[1]], "head.inner")
-        outer = graph.node("MatMul", [graph.node("Relu", [inner], "head.relu"), names[2]],
-                           "head.outer.matmul")  # fmt: skip
+        outer = graph.node(
+            "MatMul", [graph.node("Relu", [inner], "head.relu"), names[2]], "head.outer.matmul"
+        )
         return graph.node("Add", [outer, names[3]], "logits")
 
 
@@ -194,10 +195,12 @@ def tokenise(texts: Sequence[str], cache: Path | None = None) -> list[Feeds]:
     tokenizer.no_padding()
     tokenizer.enable_truncation(LONGEST)
     return [
-        {"input_ids": np.array([found.ids], np.int64),
-         "attention_mask": np.ones((1, len(found.ids)), np.int64)}
+        {
+            "input_ids": np.array([found.ids], np.int64),
+            "attention_mask": np.ones((1, len(found.ids)), np.int64),
+        }
         for found in tokenizer.encode_batch(list(texts))
-    ]  # fmt: skip
+    ]
 
 
 def reviews(cache: Path | None = None) -> tuple[list[str], NDArray[np.int64]]:
@@ -227,11 +230,15 @@ def _padded(items: Sequence[Feeds]) -> Feeds:
     fillings = (("input_ids", PAD), ("attention_mask", 0))
     return {
         name: np.concatenate(
-            [np.pad(item[name], ((0, 0), (0, longest - item[name].size)), constant_values=filling)
-             for item in items]
+            [
+                np.pad(
+                    item[name], ((0, 0), (0, longest - item[name].size)), constant_values=filling
+                )
+                for item in items
+            ]
         )
         for name, filling in fillings
-    }  # fmt: skip
+    }
 
 
 def fitted_head(means: Floats, labels: NDArray[np.int64]) -> tuple[Floats, ...]:

@@ -121,8 +121,9 @@ class SegmentSpec:
     @cached_property
     def row_nbytes(self) -> int:
         """Bytes of weights that are read by row; equal tables are stored once."""
-        places = {(s.blob, s.offset): s.nbytes for s in self.weight_specs
-                  if s.name in self.row_tables}  # fmt: skip
+        places = {
+            (s.blob, s.offset): s.nbytes for s in self.weight_specs if s.name in self.row_tables
+        }
         return sum(places.values())
 
 

@@ -71,10 +71,12 @@ def hurried_need(segments: Sequence[Weighed]) -> int:
 def streamed_need(segments: Sequence[Weighed]) -> int:
     """Bytes when weights are given back behind the segment that computes."""
     largest = max(
-        (max(LOADING_FACTOR * mapped_nbytes(s), mapped_nbytes(s) + activation_need(s)) for s in
-         segments),
+        (
+            max(LOADING_FACTOR * mapped_nbytes(s), mapped_nbytes(s) + activation_need(s))
+            for s in segments
+        ),
         default=0,
-    )  # fmt: skip
+    )
     return RUNTIME_NBYTES + sum(map(session_need, segments)) + largest
 
 

@@ -13,9 +13,14 @@ def plain_table(*headings: str, title: str | None = None) -> Table:
     are aligned right and never broken; one with '~' of words, which give way if room is scarce;
     all others are of names, which give way after them."""
     table = Table(
-        title=title, title_justify="left", title_style="bold",
-        box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0),
-    )  # fmt: skip
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for heading in headings:
         if heading.startswith(">"):
             table.add_column(heading[1:], justify="right", no_wrap=True, vertical="top")

@@ -12,9 +12,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from crowdpipe.client.line import CONNECT_LIMIT_S, Line, unreachable
+from crowdpipe.client.line import CONNECT_LIMIT_S, Line
+from crowdpipe.client.unreachable import unreachable
 from crowdpipe.home import broker_url
-from orchestrator.adapters.connection import Connection, Incoming, Subscription
+from orchestrator.adapters.connection import Connection
+from orchestrator.adapters.connection_listener import Incoming, Subscription
 from wire.broker_url import BrokerUrl
 from wire.errors import CrowdpipeError, Refused
 from wire.ids import mint

@@ -19,12 +19,13 @@ from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
 from crowdpipe.client.handle import MARGIN_S, Handle, Result
 from crowdpipe.client.machine import ClientMachine
-from orchestrator.adapters.connection import Connection, Incoming, Subscription
+from crowdpipe.client.unreachable import unreachable
+from orchestrator.adapters.connection import Connection
+from orchestrator.adapters.connection_listener import Incoming, Subscription
 from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.pending import Pending
-from wire.broker_url import NO_BROKER_THERE, BrokerUrl
+from wire.broker_url import BrokerUrl
 from wire.errors import (
-    BrokerUnreachable,
     CrowdpipeError,
     OperatorError,
     QueueFull,
@@ -118,9 +119,14 @@ class Line:
             raise error
 
     def begin(
-        self, model: str, options: RunOptions, count: int | None, window: int, limit_s: float,
+        self,
+        model: str,
+        options: RunOptions,
+        count: int | None,
+        window: int,
+        limit_s: float,
         total: bool = False,
-    ) -> Handle:  # fmt: skip
+    ) -> Handle:
         """Submit a run; its outcomes come to the handle."""
         if self._closing:
             raise UserError("this session is closed; make another")
@@ -368,19 +374,6 @@ class Line:
             else:
                 self.models.pop(name, None)
             self.changed.notify_all()
-
-
-def unreachable(broker: BrokerUrl, why_not: str, limit_s: float) -> BrokerUnreachable:
-    """The error of a broker that was not reached, from what the connection says about it."""
-    why = why_not or f"the broker at {broker.shown} did not answer within {limit_s:g} s"
-    if why == NO_BROKER_THERE:
-        return BrokerUnreachable(f"there is no broker at {broker.shown}: {why}")
-    if "cannot reach" not in why and why_not:  # it was there, and closed the door
-        return BrokerUnreachable(
-            f"the broker at {broker.shown} closed the connection at once ({why}): "
-            "check user and secret in its address"
-        )
-    return BrokerUnreachable(f"{why}; start one with `crowdpipe up`, or name another")
 
 
 _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {

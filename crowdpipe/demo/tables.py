@@ -17,13 +17,25 @@ TIERS_LISTED = 3
 def device_tables(devices: Sequence[DeviceFigures]) -> tuple[Table, Table]:
     """Two, so that no heading need be shortened in a terminal of 80 columns."""
     memory = plain_table(
-        "device", "~segments", ">loads by tier", ">tasks", ">budget", ">peak RSS",
-        ">above runtime", title="Devices: what they served, and memory in MiB",
-    )  # fmt: skip
+        "device",
+        "~segments",
+        ">loads by tier",
+        ">tasks",
+        ">budget",
+        ">peak RSS",
+        ">above runtime",
+        title="Devices: what they served, and memory in MiB",
+    )
     effort = plain_table(
-        "device", ">received", ">sent", ">fetched", ">fetching", ">loading", ">computing",
+        "device",
+        ">received",
+        ">sent",
+        ">fetched",
+        ">fetching",
+        ">loading",
+        ">computing",
         title="Devices: traffic in MiB, time in seconds",
-    )  # fmt: skip
+    )
     for device in devices:
         memory.add_row(*_memory_row(device))
         effort.add_row(*_effort_row(device))
@@ -67,9 +79,14 @@ def _mebibytes(nbytes: int | None) -> str:
 
 def run_table(figures: DemoFigures) -> Table:
     table = plain_table(
-        "how", ">batch", ">first result", ">items/s", ">results", ">difference",
+        "how",
+        ">batch",
+        ">first result",
+        ">items/s",
+        ">results",
+        ">difference",
         title=f"{figures.items} items, each through all of {figures.model.name}",
-    )  # fmt: skip
+    )
     labels = ("streaming, cold", "streaming", "barrier")
     for label, phase in zip(labels, figures.phases, strict=True):
         table.add_row(*_phase_row(label, phase, figures.items))

@@ -27,8 +27,17 @@ DEFAULT_ITEMS = 60
 LONGEST_SENTENCE = 64  # tokens; a bound, so that devices need not keep room for 512
 SEED = 20
 _REAL = {1: "float32", 10: "float16", 11: "float64"}
-_WHOLE = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
-          12: "uint32", 13: "uint64"}  # fmt: skip
+_WHOLE = {
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    12: "uint32",
+    13: "uint64",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ shows of devices comes from here, as it would for anybody else who watches.
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from broker_config.knock import knock
 from crowdpipe.watching.observation import Observation
+from wire.broker_socket import tune
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, Refused, TimedOut
 from wire.ids import mint
@@ -62,7 +62,7 @@ class Watcher:
         client.username_pw_set(self._url.user, self._url.secret)
         if self._url.tls:
             client.tls_set()
-        client.on_socket_open = _without_delay
+        client.on_socket_open = lambda _client, _data, link: tune(link)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
@@ -160,8 +160,3 @@ class Watcher:
     def _close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
-
-
-def _without_delay(_client: paho.Client, _user: object, link: object) -> None:
-    if isinstance(link, socket.socket):
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

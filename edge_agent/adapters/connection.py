@@ -30,7 +30,9 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edge_agent.adapters.link import Link
+from edge_agent.adapters.message_properties import properties_of
 from edge_agent.adapters.paho_properties import spare_copies
+from wire.broker_socket import tune
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.ids import mint
@@ -49,8 +51,6 @@ TAKEN_OVER = 142
 PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
 CREDENTIALS_REFUSED = (134, 135, 140)
 SMALL_NBYTES = 4 << 10
-
-RECEIVE_NBYTES = 512 << 10  # of the socket's buffer: as much as a part
 
 _log = logging.getLogger("crowdpipe.agent.connection")
 
@@ -151,7 +151,7 @@ class Connection:
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
         client.on_publish = self._on_publish
-        client.on_socket_open = _tune
+        client.on_socket_open = lambda _client, _data, link: tune(link)
         return client
 
     # --- the thread ---------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Connection:
         self._in_flight.clear()
         will = self._listener.will(self._id)
         self._client.will_set(
-            will.topic, will.payload, will.qos, will.retain, _publish_properties(will, True)
+            will.topic, will.payload, will.qos, will.retain, properties_of(will, will=True)
         )
         properties = Properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = SESSION_EXPIRY_S
@@ -261,7 +261,7 @@ class Connection:
             message.payload,
             message.qos,
             message.retain,
-            _publish_properties(message, False),
+            properties_of(message),
         )
         if message.qos > 0:
             self._in_flight[info.mid] = (numbered, now)
@@ -384,21 +384,3 @@ class Connection:
                 f"another agent connected as {self._address.user or 'this device'}; "
                 "give each agent its own name"
             )
-
-
-def _tune(_client: Any, _data: Any, link: Any) -> None:
-    """Without no-delay a small message waits up to 40 ms for the one before it to be acknowledged.
-    With a buffer that need not grow first, a frame of 393 KB is read in a quarter less time."""
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_NBYTES)
-
-
-def _publish_properties(message: Message, will: bool) -> Properties:
-    properties = Properties(PacketTypes.WILLMESSAGE if will else PacketTypes.PUBLISH)
-    if message.content_type:
-        properties.ContentType = message.content_type
-    if message.expiry_s is not None:
-        properties.MessageExpiryInterval = message.expiry_s
-    if message.properties:
-        properties.UserProperty = list(message.properties)
-    return properties

@@ -44,8 +44,11 @@ def _room_to_prepare(agent: Agent, record: Partition) -> int:
 
 
 def _spare(agent: Agent) -> int:
-    listed = {blob.digest: blob.nbytes for each in agent.partitions.listed()
-              for blob in each.missing(agent.cache.blobs)}  # fmt: skip
+    listed = {
+        blob.digest: blob.nbytes
+        for each in agent.partitions.listed()
+        for blob in each.missing(agent.cache.blobs)
+    }
     return agent.cache.budget_nbytes - agent.cache.nbytes - sum(listed.values())
 
 

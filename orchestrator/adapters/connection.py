@@ -20,8 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -30,6 +29,13 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from orchestrator.adapters.connection_listener import (
+    ConnectionListener,
+    Incoming,
+    Subscription,
+)
+from orchestrator.adapters.message_properties import new_properties, properties_of
+from wire.broker_socket import tune
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import BrokerUnreachable, CrowdpipeError, Refused, Replaced, TimedOut
 from wire.ids import mint
@@ -47,41 +53,7 @@ TAKEN_OVER = 142
 PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
 CREDENTIALS_REFUSED = (134, 135, 140)
 
-RECEIVE_NBYTES = 512 << 10  # of the socket's buffer: as much as a part
-
 _log = logging.getLogger("crowdpipe.connection")
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    topic: str
-    payload: bytes
-    retained: bool
-    content_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """`echoes`: also what we publish ourselves."""
-
-    topic: str
-    echoes: bool = False
-
-
-class ConnectionListener(Protocol):
-    """Called in the connection's thread, one call at a time.
-
-    `connected` comes after every subscription is granted. `roomy` says that the outbox holds
-    little: whoever has more to publish may do so. `ended` comes last, if it ends by itself.
-    """
-
-    def will(self, connection: str) -> Message | None: ...
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None: ...
-    def disconnected(self, reason: str) -> None: ...
-    def received(self, message: Incoming) -> None: ...
-    def roomy(self) -> None: ...
-    def refused(self, topic: str, error: Refused) -> None: ...
-    def ended(self, error: CrowdpipeError) -> None: ...
 
 
 class Connection:
@@ -178,7 +150,7 @@ class Connection:
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
         client.on_publish = self._on_publish
-        client.on_socket_open = _tune
+        client.on_socket_open = lambda _client, _data, link: tune(link)
         return client
 
     # --- the thread ---------------------------------------------------------------------------
@@ -204,7 +176,7 @@ class Connection:
         self._client.drop_out_messages()  # the outbox hands them out again
         self._in_flight.clear()
         self._set_will()
-        properties = _new_properties(PacketTypes.CONNECT)
+        properties = new_properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = SESSION_EXPIRY_S
         properties.MaximumPacketSize = LARGEST_PACKET_NBYTES
         self._client.connect_async(
@@ -228,7 +200,7 @@ class Connection:
             self._client.will_clear()
             return
         self._client.will_set(
-            will.topic, will.payload, will.qos, will.retain, _properties(will, as_will=True)
+            will.topic, will.payload, will.qos, will.retain, properties_of(will, will=True)
         )
 
     def _serve(self) -> bool:
@@ -301,7 +273,7 @@ class Connection:
             message.payload,
             message.qos,
             message.retain,
-            _properties(message, as_will=False),
+            properties_of(message),
         )
         if message.qos > 0:
             self._in_flight[info.mid] = numbered
@@ -423,25 +395,3 @@ class Connection:
 
 def unreachable(broker: BrokerUrl, reason: str) -> BrokerUnreachable:
     return BrokerUnreachable(f"the broker at {broker.shown} cannot be reached: {reason}")
-
-
-def _tune(_client: Any, _data: Any, link: Any) -> None:
-    """Without no-delay a small message waits up to 40 ms for the one before it to be acknowledged.
-    With a buffer that need not grow first, a frame of 393 KB is read in a quarter less time."""
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_NBYTES)
-
-
-def _properties(message: Message, as_will: bool) -> Any:
-    properties = _new_properties(PacketTypes.WILLMESSAGE if as_will else PacketTypes.PUBLISH)
-    if message.content_type:
-        properties.ContentType = message.content_type
-    if message.expiry_s is not None:
-        properties.MessageExpiryInterval = message.expiry_s
-    if message.properties:
-        properties.UserProperty = list(message.properties)
-    return properties
-
-
-def _new_properties(packet: int) -> Any:
-    return Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here

@@ -18,12 +18,53 @@ from orchestrator.segmentation.walk import Dataflow, Node
 _STANDARD = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 _SHAPES = frozenset({"Shape", "Size"})
 _CHEAP = frozenset(
-    {"Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand",
-     "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
-     "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Range", "ReduceMax",
-     "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Slice", "Split",
-     "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"}
-)  # fmt: skip
+    {
+        "Abs",
+        "Add",
+        "And",
+        "Cast",
+        "Ceil",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Expand",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Or",
+        "Range",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Round",
+        "ScatterND",
+        "Slice",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Tile",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+    }
+)
 _LARGE_NBYTES = 4 << 20  # tables for positions and masks are smaller; weights are not cloned
 
 

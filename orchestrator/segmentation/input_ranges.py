@@ -18,9 +18,19 @@ from orchestrator.segmentation.types import Types
 from orchestrator.segmentation.walk import all_nodes
 
 _KEEPING = frozenset(
-    {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose",
-     "Unsqueeze"}
-)  # fmt: skip
+    {
+        "Cast",
+        "Expand",
+        "Flatten",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
 # Operator -> for the place of the indices, the place of the table.
 _TABLES = {
     "Gather": {1: 0},

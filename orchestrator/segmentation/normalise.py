@@ -273,8 +273,13 @@ def _embed_small(source: ModelSource, tensor: onnx.TensorProto) -> None:
 def _embed_attributes(source: ModelSource, model: onnx.ModelProto) -> None:
     """Attributes cannot be external in a segment: what `_hoist` left comes inline."""
     left = [t for node in all_nodes(model) for t in attribute_tensors(node)]
-    left += [t for node in model.graph.node for body in bodies(node)
-             for graph in graphs_below(body) for t in graph.initializer]  # fmt: skip
+    left += [
+        t
+        for node in model.graph.node
+        for body in bodies(node)
+        for graph in graphs_below(body)
+        for t in graph.initializer
+    ]
     for tensor in filter(is_external, left):
         if tensor_nbytes(tensor) > MAX_ATTRIBUTE_NBYTES:
             raise InvalidModel(

@@ -15,16 +15,30 @@ from orchestrator.segmentation.walk import Dataflow, copied
 from wire.elements import Element
 
 _RUNTIME_TYPES = {
-    "float": Element.FLOAT, "double": Element.DOUBLE, "float16": Element.FLOAT16,
-    "bfloat16": Element.BFLOAT16, "int8": Element.INT8, "int16": Element.INT16,
-    "int32": Element.INT32, "int64": Element.INT64, "uint8": Element.UINT8,
-    "uint16": Element.UINT16, "uint32": Element.UINT32, "uint64": Element.UINT64,
-    "bool": Element.BOOL, "string": Element.STRING, "complex64": Element.COMPLEX64,
-    "complex128": Element.COMPLEX128, "float8e4m3fn": Element.FLOAT8E4M3FN,
-    "float8e4m3fnuz": Element.FLOAT8E4M3FNUZ, "float8e5m2": Element.FLOAT8E5M2,
-    "float8e5m2fnuz": Element.FLOAT8E5M2FNUZ, "int4": Element.INT4, "uint4": Element.UINT4,
+    "float": Element.FLOAT,
+    "double": Element.DOUBLE,
+    "float16": Element.FLOAT16,
+    "bfloat16": Element.BFLOAT16,
+    "int8": Element.INT8,
+    "int16": Element.INT16,
+    "int32": Element.INT32,
+    "int64": Element.INT64,
+    "uint8": Element.UINT8,
+    "uint16": Element.UINT16,
+    "uint32": Element.UINT32,
+    "uint64": Element.UINT64,
+    "bool": Element.BOOL,
+    "string": Element.STRING,
+    "complex64": Element.COMPLEX64,
+    "complex128": Element.COMPLEX128,
+    "float8e4m3fn": Element.FLOAT8E4M3FN,
+    "float8e4m3fnuz": Element.FLOAT8E4M3FNUZ,
+    "float8e5m2": Element.FLOAT8E5M2,
+    "float8e5m2fnuz": Element.FLOAT8E5M2FNUZ,
+    "int4": Element.INT4,
+    "uint4": Element.UINT4,
     "float4e2m1": Element.FLOAT4E2M1,
-}  # fmt: skip
+}
 
 
 def ask_runtime(model: onnx.ModelProto, flow: Dataflow) -> dict[str, ValueType]:

@@ -135,8 +135,9 @@ def _tensor(file: BinaryIO, entry: _Field, location: str) -> _Pieces:
 def _reference(location: str, offset: int, nbytes: int) -> bytes:
     """The fields external_data and data_location = EXTERNAL of a TensorProto."""
     pairs = (("location", location), ("offset", str(offset)), ("length", str(nbytes)))
-    entries = b"".join(_blob(_EXTERNAL_DATA, _blob(1, _utf8(k)) + _blob(2, _utf8(v)))
-                       for k, v in pairs)  # fmt: skip
+    entries = b"".join(
+        _blob(_EXTERNAL_DATA, _blob(1, _utf8(k)) + _blob(2, _utf8(v))) for k, v in pairs
+    )
     return entries + _key(_DATA_LOCATION, _VARINT) + _varint(1)
 
 

@@ -84,8 +84,15 @@ def _natural(tensor: onnx.TensorProto, text: str) -> int:
 
 def refer(tensor: onnx.TensorProto, location: str, offset: int, nbytes: int) -> None:
     """Makes `tensor` external, at that place."""
-    for name in ("raw_data", "float_data", "int32_data", "int64_data", "double_data",
-                 "uint64_data", "external_data"):  # fmt: skip
+    for name in (
+        "raw_data",
+        "float_data",
+        "int32_data",
+        "int64_data",
+        "double_data",
+        "uint64_data",
+        "external_data",
+    ):
         tensor.ClearField(name)
     for key, value in (("location", location), ("offset", offset), ("length", nbytes)):
         tensor.external_data.add(key=key, value=str(value))

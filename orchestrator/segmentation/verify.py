@@ -37,9 +37,14 @@ _EXTENDED: dict[int, Any] = {
 }
 _PACKED = frozenset({Element.INT4, Element.UINT4, Element.INT2, Element.UINT2, Element.FLOAT4E2M1})
 _PACKED_DTYPES = frozenset(
-    {np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4), np.dtype(ml_dtypes.int2),
-     np.dtype(ml_dtypes.uint2), np.dtype(ml_dtypes.float4_e2m1fn)}
-)  # fmt: skip
+    {
+        np.dtype(ml_dtypes.int4),
+        np.dtype(ml_dtypes.uint4),
+        np.dtype(ml_dtypes.int2),
+        np.dtype(ml_dtypes.uint2),
+        np.dtype(ml_dtypes.float4_e2m1fn),
+    }
+)
 _BY_DTYPE = {np.dtype(dtype): int(kind) for kind, dtype in _EXTENDED.items()}
 
 
@@ -87,8 +92,11 @@ class Settings:
     prepack: bool = True
 
     def __str__(self) -> str:
-        words = ("optimised" if self.optimise else "as written", f"{self.threads} threads",
-                 "packed" if self.prepack else "unpacked")  # fmt: skip
+        words = (
+            "optimised" if self.optimise else "as written",
+            f"{self.threads} threads",
+            "packed" if self.prepack else "unpacked",
+        )
         return ", ".join(words)
 
 
@@ -191,7 +199,10 @@ def identical(a: Outputs, b: Outputs) -> bool:
     return a.keys() == b.keys() and all(
         a[name].dtype == b[name].dtype
         and a[name].shape == b[name].shape
-        and (a[name].tolist() == b[name].tolist() if a[name].dtype == object
-             else a[name].tobytes() == b[name].tobytes())
+        and (
+            a[name].tolist() == b[name].tolist()
+            if a[name].dtype == object
+            else a[name].tobytes() == b[name].tobytes()
+        )
         for name in b
-    )  # fmt: skip
+    )

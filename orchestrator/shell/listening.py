@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.adapters.connection import Incoming
+from orchestrator.adapters.connection_listener import Incoming
 from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.pending import Pending

@@ -13,7 +13,8 @@ import time
 from typing import Any
 
 from orchestrator import __version__
-from orchestrator.adapters.connection import Connection, Subscription
+from orchestrator.adapters.connection import Connection
+from orchestrator.adapters.connection_listener import Subscription
 from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal, JournaledRun

@@ -155,8 +155,9 @@ def test_an_added_phone_is_let_in_and_a_removed_one_is_not(desk: Desk, tmp_path:
     line = shlex.split(desk.do("device", "add", "pixel-7").out)
     assert line[:2] == ["crowdpipe-agent", "--broker"]
     broker = line[2]
-    phone = ProcessTree(desk.home, "agent", "--name", "pixel-7", "--broker", broker,
-                        "--cache", tmp_path / "phone")  # fmt: skip
+    phone = ProcessTree(
+        desk.home, "agent", "--name", "pixel-7", "--broker", broker, "--cache", tmp_path / "phone"
+    )
     try:
         wait_until(lambda: states(desk).get("pixel-7") == "online", "the phone")
         desk.do("device", "remove", "pixel-7")

@@ -24,9 +24,16 @@ class Demo:
         self.file = folder / "figures.json"
         self.timeline = folder / "timeline.html"
         self.ended: Ended = run_crowdpipe(
-            folder / "home", "demo", "--items", ITEMS, "--json", self.file,
-            "--timeline", self.timeline, *arguments,
-        )  # fmt: skip
+            folder / "home",
+            "demo",
+            "--items",
+            ITEMS,
+            "--json",
+            self.file,
+            "--timeline",
+            self.timeline,
+            *arguments,
+        )
         self.figures: dict[str, Any] = json.loads(self.file.read_text())
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.acceptance.conftest import Crowdpipe
-from tests.support.constructs import REFUSED
 from tests.support.models import mlp, row_feeds, save
+from tests.support.refused_models import REFUSED
 
 
 @pytest.fixture

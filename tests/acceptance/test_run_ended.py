@@ -60,9 +60,12 @@ def test_a_reader_that_has_enough_is_no_failure(tmp_path: Path) -> None:
         for command in (["watch"], ["devices", "--json"]):
             writer = subprocess.Popen(
                 [sys.executable, "-m", "crowdpipe", *command],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                cwd=ROOT, env=environment(fleet.home),
-            )  # fmt: skip
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env=environment(fleet.home),
+            )
             assert writer.stdout is not None
             assert writer.stderr is not None
             assert writer.stdout.readline()

@@ -106,10 +106,20 @@ def _await_login(url: BrokerUrl) -> None:
 
 def test_the_program_runs_one_alone_takes_new_users_and_ends_when_told(tmp_path: Path):
     program = subprocess.Popen(
-        [sys.executable, "-m", "broker_config", "--home", str(tmp_path), "--port", "0",
-         "--user", "phone:device"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "broker_config",
+            "--home",
+            str(tmp_path),
+            "--port",
+            "0",
+            "--user",
+            "phone:device",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     said = _lines_of(program).get(timeout=LIMIT_S)
     port = int(said.split("mqtt://127.0.0.1:")[1].split(",")[0])
     credentials = Credentials(tmp_path)

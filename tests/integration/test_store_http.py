@@ -157,10 +157,15 @@ def test_strangers_get_401_and_are_told_how_to_log_in(server: StoreServer, user:
             assert headers["WWW-Authenticate"].startswith("Basic ")
 
 
-@pytest.mark.parametrize(("user", "reads", "writes"), [
-    ("phone", True, False), ("ann", True, False), ("orchestrator", True, True),
-    ("eve", False, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("user", "reads", "writes"),
+    [
+        ("phone", True, False),
+        ("ann", True, False),
+        ("orchestrator", True, True),
+        ("eve", False, False),
+    ],
+)
 def test_each_role_may_what_it_may(server: StoreServer, user: str, reads: bool, writes: bool):
     data = f"of {user}".encode()
     digest = server.blobs.put([data]).digest

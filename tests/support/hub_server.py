@@ -83,8 +83,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _info(self, repository: str) -> None:
         names = [{"rfilename": name} for name in self.server.repositories[repository]]
-        plain = {"id": repository, "modelId": repository, "sha": COMMIT, "private": False,
-                 "siblings": names, "tags": [], "downloads": 0, "likes": 0}  # fmt: skip
+        plain = {
+            "id": repository,
+            "modelId": repository,
+            "sha": COMMIT,
+            "private": False,
+            "siblings": names,
+            "tags": [],
+            "downloads": 0,
+            "likes": 0,
+        }
         self._send(200, {"Content-Type": "application/json"}, json.dumps(plain).encode())
 
     def _file(self, content: bytes | None, name: str, body: bool) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from orchestrator.segmentation.blob_sink import FolderSink
 from orchestrator.segmentation.segmenter import segment
 from tests.support.backend_cases import BackendCase, try_everywhere
-from tests.support.constructs import REFUSED, SERVED, RefusedModel, Served
+from tests.support.constructs import SERVED, Served
+from tests.support.refused_models import REFUSED, RefusedModel
 from wire.errors import InvalidModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"

@@ -44,9 +44,16 @@ def test_a_name_has_one_role(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("name", "role"),
-    [("clients", "device"), ("Phone", "device"), ("a:b", "client"), ("orchestrator", "device"),
-     ("boss", "orchestrator"), ("", "watcher"), ("a\nb", "device")],
-)  # fmt: skip
+    [
+        ("clients", "device"),
+        ("Phone", "device"),
+        ("a:b", "client"),
+        ("orchestrator", "device"),
+        ("boss", "orchestrator"),
+        ("", "watcher"),
+        ("a\nb", "device"),
+    ],
+)
 def test_names_that_may_not_be_used_are_refused(tmp_path: Path, name: str, role: str):
     with pytest.raises(InvalidName):
         Credentials(tmp_path).add(name, role)  # type: ignore[arg-type]  # plain str on purpose

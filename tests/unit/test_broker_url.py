@@ -34,8 +34,9 @@ def test_a_shown_address_has_no_secret():
 
 
 @pytest.mark.parametrize(
-    "text", ["host:1883", "http://host", "mqtt://", "mqtt://h:99999", "mqtt://h/topic", "", "mqtt://h:x"]
-)  # fmt: skip
+    "text",
+    ["host:1883", "http://host", "mqtt://", "mqtt://h:99999", "mqtt://h/topic", "", "mqtt://h:x"],
+)
 def test_what_is_no_address_is_refused_with_an_example(text: str):
     with pytest.raises(InvalidUrl, match="mqtt://"):
         parse_url(text)

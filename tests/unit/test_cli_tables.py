@@ -18,9 +18,17 @@ from wire.messages.telemetry import Telemetry
 MIB = 1 << 20
 ABLE = Capabilities(512 * MIB, 4096 * MIB, 256 * MIB, 8, "aarch64", "1.29.0", 26)
 TOLD = Telemetry(
-    "c", 60.0, 183 * MIB, 200 * MIB, 80 * MIB, 12, 0,
-    battery_percent=87, battery_charging=True, temperature_c=31.4,
-)  # fmt: skip
+    "c",
+    60.0,
+    183 * MIB,
+    200 * MIB,
+    80 * MIB,
+    12,
+    0,
+    battery_percent=87,
+    battery_charging=True,
+    temperature_c=31.4,
+)
 FAILED = Failure("over_budget", "it needs 24.3 MiB and the budget is 16.0 MiB")
 
 

@@ -26,9 +26,26 @@ def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) ->
 def device(name: str, rise: int) -> DeviceFigures:
     load = Load(0, 3, 3, False, 0.5, 17 << 20, 0.2)
     return DeviceFigures(
-        name, ((0, 3),), 24 << 20, (load,), 180, (54 << 20) + rise, 54 << 20, rise,
-        60 << 10, 6 << 20, 7 << 20, 17 << 20, 0.5, 0.2, 1.5, 3.0, 0, 0, 0,
-    )  # fmt: skip
+        name,
+        ((0, 3),),
+        24 << 20,
+        (load,),
+        180,
+        (54 << 20) + rise,
+        54 << 20,
+        rise,
+        60 << 10,
+        6 << 20,
+        7 << 20,
+        17 << 20,
+        0.5,
+        0.2,
+        1.5,
+        3.0,
+        0,
+        0,
+        0,
+    )
 
 
 FIGURES = DemoFigures(

@@ -10,8 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("ssl", "http.client", "urllib.request", "email", "numpy", "onnxruntime", "_hashlib")
-AGENT = "import sys, edge_agent.__main__\nfrom edge_agent.adapters.deferred import *\n" \
-        "with deferred_modules():\n    import edge_agent.shell.agent\n"  # fmt: skip
+AGENT = (
+    "import sys, edge_agent.__main__\nfrom edge_agent.adapters.deferred import *\n"
+    "with deferred_modules():\n    import edge_agent.shell.agent\n"
+)
 
 
 def run(code: str) -> str:

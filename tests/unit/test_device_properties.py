@@ -22,7 +22,7 @@ def paho_as_it_comes() -> Iterator[None]:
     known = packet.Properties
     packet.Properties = Properties  # type: ignore[misc]  # put back below
     yield
-    packet.Properties = known  # type: ignore[misc]
+    packet.Properties = known  # type: ignore[misc]  # as it was
 
 
 def published(payload: bytes, pairs: list[tuple[str, str]], content_type: str) -> bytes:

@@ -68,8 +68,9 @@ class Cut:
 
 
 def _is_narrow(outputs: dict[str, np.ndarray]) -> bool:
-    return any(array.dtype.itemsize < 4 and array.dtype.kind not in "iub" for array in
-               outputs.values())  # fmt: skip
+    return any(
+        array.dtype.itemsize < 4 and array.dtype.kind not in "iub" for array in outputs.values()
+    )
 
 
 @pytest.mark.parametrize("construct", SERVED, ids=lambda one: one.what)
@@ -242,8 +243,9 @@ def load(tmp_path: Path) -> Iterator[Callable[[], dict[str, int]]]:
     """Loads a small model each time it is called, and says what was prepared for that."""
     rng = np.random.default_rng(3)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    model = model_of(nodes, [value("x", ["n", 64])], [value("y", ["n", 64])],
-                     {"w": floats(rng, 64, 64)})  # fmt: skip
+    model = model_of(
+        nodes, [value("x", ["n", 64])], [value("y", ["n", 64])], {"w": floats(rng, 64, 64)}
+    )
     cut = Cut(model, tmp_path, ())
     loaded: list[Partition] = []
 

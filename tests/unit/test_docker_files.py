@@ -54,15 +54,29 @@ def test_every_service_is_built_from_a_file_that_exists_and_uses_volumes_that_do
 
 
 def _make(folder: Path, agents: int) -> None:
-    command = [sys.executable, str(DOCKER / "identities.py"), "--home", str(folder / "desk"),
-               "--identities", str(folder / "identities"), "--agents", str(agents),
-               "--devices-broker", "broker:1884"]  # fmt: skip
+    command = [
+        sys.executable,
+        str(DOCKER / "identities.py"),
+        "--home",
+        str(folder / "desk"),
+        "--identities",
+        str(folder / "identities"),
+        "--agents",
+        str(agents),
+        "--devices-broker",
+        "broker:1884",
+    ]
     subprocess.run(command, check=True, timeout=LIMIT_S, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
 
 def _claim(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(DOCKER / "claim.py"), "printenv", "CROWDPIPE_AGENT_NAME",
-               "CROWDPIPE_AGENT_BROKER"]  # fmt: skip
+    command = [
+        sys.executable,
+        str(DOCKER / "claim.py"),
+        "printenv",
+        "CROWDPIPE_AGENT_NAME",
+        "CROWDPIPE_AGENT_BROKER",
+    ]
     environment = os.environ | {"CROWDPIPE_IDENTITIES": str(folder / "identities")}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=LIMIT_S, env=environment, check=False
@@ -107,6 +121,10 @@ def test_the_desks_address_goes_into_the_environment(tmp_path: Path):
     }
     said = subprocess.run(
         [sys.executable, str(DOCKER / "desk.py"), "printenv", "CROWDPIPE_BROKER"],
-        capture_output=True, text=True, timeout=LIMIT_S, env=environment, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env=environment,
+        check=True,
+    ).stdout
     assert parse_url(said.strip()).user == "orchestrator"

@@ -31,7 +31,7 @@ def rejections(world: World) -> list[tuple[str, str]]:
 
 
 def told_reasons(world: World) -> list[str | None]:
-    return [each.progress.reason for each in world.instructions(ins.PublishRun)]  # type: ignore[attr-defined] # of that kind
+    return [each.progress.reason for each in world.instructions(ins.PublishRun)]
 
 
 def test_what_a_silent_clients_run_reserves_is_free_after_its_lease() -> None:
@@ -113,7 +113,7 @@ def test_the_run_of_a_client_that_stays_away_ends_and_its_results_are_kept() -> 
     world.carried_out.clear()
     world.ask(req.Resume("r1"))
     world.run_for(0.1)
-    sent = [each.activation.item for each in world.instructions(ins.SendResult)]  # type: ignore[attr-defined] # of that kind
+    sent = [each.activation.item for each in world.instructions(ins.SendResult)]
     assert sent == sorted(kept)
     world.run_for(1000.0)
     assert world.instructions(ins.ForgetRun)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def three(**of: object) -> World:
     return World(tiny_manifest(weights=[10 * MB] * 6)).begin("a", "b", "c", **of)
 
 
-def commands(world: World, kind: type) -> list[object]:
-    batches = [each.batch for each in world.instructions(ins.PublishCommands)]  # type: ignore[attr-defined] # they have one
+def commands(world: World, kind: type[Any]) -> list[Any]:
+    batches = [each.batch for each in world.instructions(ins.PublishCommands)]
     return [each for batch in batches for each in batch.commands if isinstance(each, kind)]
 
 
@@ -105,7 +106,7 @@ def test_a_barrier_opens_each_cut_once_all_items_of_the_wave_have_arrived() -> N
     world = three()
     world.submit(items=3, options=RunOptions(barrier=True))
     world.complete(items=3)
-    opened = {(each.cut, each.items) for each in commands(world, Open)}  # type: ignore[attr-defined] # they are Opens
+    opened = {(each.cut, each.items) for each in commands(world, Open)}
     assert opened == {(0, (0, 1, 2)), (2, (0, 1, 2)), (4, (0, 1, 2))}
 
 
@@ -113,7 +114,7 @@ def test_a_barrier_run_that_does_not_fit_at_once_goes_in_waves() -> None:
     world = three(hold=45_000)
     world.submit(items=6, options=RunOptions(barrier=True))
     world.complete(items=6)
-    opened = [each.items for each in commands(world, Open) if each.cut == 0]  # type: ignore[attr-defined] # they are Opens
+    opened = [each.items for each in commands(world, Open) if each.cut == 0]
     assert opened == [(0, 1, 2), (3, 4, 5)]
 
 
@@ -149,7 +150,7 @@ def test_runs_are_admitted_in_turn() -> None:
     world.submit("r2", items=4)
     world.complete("r1", items=4)
     world.complete("r2", items=4)
-    sent = [each.activation.run for each in world.instructions(ins.SendInput)]  # type: ignore[attr-defined] # they have one
+    sent = [each.activation.run for each in world.instructions(ins.SendInput)]
     assert sent[:4] in (["r1", "r2"] * 2, ["r2", "r1"] * 2)
 
 
@@ -294,11 +295,11 @@ def test_nothing_is_sent_through_the_orchestrator_between_the_cuts() -> None:
     world = three()
     world.submit(items=3)
     world.complete(items=3)
-    cuts = {each.activation.cut for each in world.instructions(ins.SendInput)}  # type: ignore[attr-defined] # they have one
+    cuts = {each.activation.cut for each in world.instructions(ins.SendInput)}
     assert cuts == {0}
-    results = {each.activation for each in world.instructions(ins.SendResult)}  # type: ignore[attr-defined] # they have one
+    results = {each.activation for each in world.instructions(ins.SendResult)}
     assert results == {ActivationId("r1", item, 6) for item in range(3)}
-    assert {each.to for each in world.instructions(ins.SendResult)} == {CLIENT}  # type: ignore[attr-defined] # they have one
+    assert {each.to for each in world.instructions(ins.SendResult)} == {CLIENT}
 
 
 def test_everything_that_is_published_can_be_read_back_from_its_json() -> None:

@@ -214,7 +214,7 @@ def test_cancelling_a_run_ends_its_items_and_tells_the_devices() -> None:
 
 
 def told_progress(world: World) -> list[req.RunProgress]:
-    return [each.progress for each in world.instructions(ins.PublishRun)]  # type: ignore[attr-defined] # they have one
+    return [each.progress for each in world.instructions(ins.PublishRun)]
 
 
 def test_a_run_whose_results_were_acknowledged_is_forgotten_and_later_cleared() -> None:

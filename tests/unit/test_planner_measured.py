@@ -176,7 +176,7 @@ def test_what_was_measured_is_known_after_a_restart() -> None:
 
 def test_a_watcher_sees_what_segments_took() -> None:
     world = ran(World(LOPSIDED).begin("a", "b", compute_s=0.5))
-    summaries = [each.summary for each in world.instructions(ins.PublishModel)]  # type: ignore[attr-defined] # they have one
+    summaries = [each.summary for each in world.instructions(ins.PublishModel)]
     assert summaries[0].segment_s == (None,) * 4
     assert summaries[-1].segment_s == pytest.approx((0.5,) * 4)
     assert len(summaries) < 20

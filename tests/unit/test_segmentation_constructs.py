@@ -11,8 +11,9 @@ import pytest
 from orchestrator.segmentation.blob_sink import FolderSink
 from orchestrator.segmentation.segmenter import segment
 from tests.support.backend_cases import BackendCase, try_everywhere
-from tests.support.constructs import REFUSED, SERVED, RefusedModel, Served
+from tests.support.constructs import SERVED, Served
 from tests.support.model_table import PAGE, rewritten
+from tests.support.refused_models import REFUSED, RefusedModel
 from wire.errors import InvalidModel
 
 

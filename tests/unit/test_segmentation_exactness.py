@@ -21,7 +21,8 @@ from orchestrator.segmentation.source import open_model
 from orchestrator.segmentation.types import infer_types
 from orchestrator.segmentation.verify import Feeds, identical, run_chain, run_whole
 from orchestrator.segmentation.walk import dataflow
-from tests.support.models import MODELS, pair_feeds, random_models, save
+from tests.support.models import MODELS, save
+from tests.support.random_models import pair_feeds, random_models
 from wire.manifest import Manifest
 
 

@@ -98,9 +98,17 @@ def test_random_bytes_are_copied_or_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["/etc/hostname", "../weights.bin", "sub/../../weights.bin", "C:\\weights.bin",
-     "..\\weights.bin", "//host/share", "", "a\0b"],
-)  # fmt: skip
+    [
+        "/etc/hostname",
+        "../weights.bin",
+        "sub/../../weights.bin",
+        "C:\\weights.bin",
+        "..\\weights.bin",
+        "//host/share",
+        "",
+        "a\0b",
+    ],
+)
 def test_weights_outside_the_folder_are_refused(location: str, tmp_path: Path) -> None:
     refuses(external(tmp_path / "model.onnx", location), "inside the model's own folder")
 

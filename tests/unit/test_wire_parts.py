@@ -43,9 +43,8 @@ def credit(part: Part) -> Credit:
 def test_a_part_has_these_bytes() -> None:
     part = Part(TRANSFER, 0, 2, 5, b"abc")
     assert encode_part(part).hex() == (
-        "43500001" "72" "01000000" "02000000" "00000000" "00000000" "02000000"
-        "0500000000000000" "616263"
-    )  # fmt: skip
+        "435000017201000000020000000000000000000000020000000500000000000000616263"
+    )
 
 
 @given(st.binary(max_size=300), st.integers(1, 64), st.randoms())

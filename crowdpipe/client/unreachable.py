@@ -1,0 +1,19 @@
+"""Why a broker was not reached, as a person is told."""
+
+from __future__ import annotations
+
+from wire.broker_url import NO_BROKER_THERE, BrokerUrl
+from wire.errors import BrokerUnreachable
+
+
+def unreachable(broker: BrokerUrl, why_not: str, limit_s: float) -> BrokerUnreachable:
+    """The error of a broker that was not reached, from what the connection says about it."""
+    why = why_not or f"the broker at {broker.shown} did not answer within {limit_s:g} s"
+    if why == NO_BROKER_THERE:
+        return BrokerUnreachable(f"there is no broker at {broker.shown}: {why}")
+    if "cannot reach" not in why and why_not:  # it was there, and closed the door
+        return BrokerUnreachable(
+            f"the broker at {broker.shown} closed the connection at once ({why}): "
+            "check user and secret in its address"
+        )
+    return BrokerUnreachable(f"{why}; start one with `crowdpipe up`, or name another")
