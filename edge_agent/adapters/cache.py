@@ -77,6 +77,7 @@ class BlobCache:
             present = {file.name for file in self.folder.iterdir() if _is_digest(file.name)}
             self._entries = {name: e for name, e in self._entries.items() if name in present}
             for digest in sorted(present):
+                # The check removes what is not what its name says; it is fetched again when wanted.
                 with contextlib.suppress(BlobCorrupt, BlobMissing):
                     self.check(digest)
             self._remove_old_parts()

@@ -57,6 +57,7 @@ class Mapping:
 def bring_in(file: Path) -> None:
     """Have the page cache hold the file in large pages, unless it holds it already: for what is
     about to be mapped and touched all over."""
+    # Only a hint: what is wrong with the file is said by whoever loads it.
     with suppress(OSError), file.open("rb", buffering=0) as opened:
         if not is_cached(opened.fileno()):
             chunk = bytearray(_CHUNK_NBYTES)
