@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edge_agent.adapters.onnx_runtime import runtime_version
+from edge_agent.adapters.onnx_runtime import UNFUSED, runtime_version
 from edge_agent.adapters.prepared import PreparedSegments
 from edge_agent.adapters.processor import processor_features
 from wire.errors import BlobCorrupt, BlobMissing, Malformed
@@ -179,7 +179,7 @@ class BlobCache:
 
 def _made_for() -> str:
     """What prepared segments are made for: they suit no other runtime or processor."""
-    return f"{runtime_version()} {processor_features()}"
+    return f"{runtime_version()} without {' '.join(UNFUSED)}, {processor_features()}"
 
 
 def _hash_file(path: Path) -> str:
