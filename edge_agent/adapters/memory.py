@@ -21,6 +21,7 @@ _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # glibc's <malloc.h>
 LARGE_NBYTES = 1 << 20
 _LARGEST_NBYTES, _KEPT_NBYTES = 32 << 20, 128 << 20  # the most that glibc takes; anything above
 _TRIM_NBYTES = 128 << 10  # glibc's own
+_ROOMY_NBYTES = 4 << 20
 _M_PURGE = -101  # bionic's <malloc.h>: release what the allocator keeps for later
 
 
@@ -88,6 +89,13 @@ def keep_large_blocks_apart() -> None:
     them back as soon as they are freed. glibc raises that limit to the largest block that was
     ever freed; what is freed then leaves holes in the heap that stay (measured: 7 to 20 MB)."""
     _limit_blocks(LARGE_NBYTES, _TRIM_NBYTES)
+
+
+def keep_room_for_frames() -> None:
+    """As `keep_large_blocks_apart`, and each thread's heap keeps room for some frames when they
+    are freed: fresh pages for every frame of 393 KB cost the thread that receives it 250 page
+    faults, a tenth of its time (measured). For a device with memory to spare."""
+    _limit_blocks(LARGE_NBYTES, _ROOMY_NBYTES)
 
 
 @contextmanager

@@ -16,7 +16,14 @@ from typing import Any
 
 from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.loaded_segment import LoadedSegment
-from edge_agent.adapters.memory import collect_and_trim, reused_blocks, rss_nbytes, trim
+from edge_agent.adapters.memory import (
+    collect_and_trim,
+    keep_large_blocks_apart,
+    keep_room_for_frames,
+    reused_blocks,
+    rss_nbytes,
+    trim,
+)
 from edge_agent.adapters.onnx_runtime import shrink_arena
 from edge_agent.adapters.segment_loader import SegmentLoader
 from wire.errors import OverBudget
@@ -62,6 +69,8 @@ class Partition:
         try:
             with reused_blocks() if hurried else nullcontext():
                 self._load_within(budget_nbytes, hurried)
+            if hurried:
+                keep_room_for_frames()
         except BaseException:
             self.close()
             raise
@@ -123,6 +132,7 @@ class Partition:
             segment.close()
         self._loaded.clear()
         shrink_arena()
+        keep_large_blocks_apart()
         collect_and_trim()
 
 
