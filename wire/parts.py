@@ -19,9 +19,9 @@ from wire.ids import ActivationId, is_name
 from wire.planes import Buffer
 
 PART_NBYTES = 256 << 10
-# What a fast link carries in some 25 ms, so that small messages behind it still come soon.
+# What a fast link carries in some 50 ms, so that small messages behind it still come soon.
 LARGE_PART_NBYTES = 512 << 10
-FAST_LINK_NBYTES_PER_S = 20e6
+FAST_LINK_NBYTES_PER_S = 10e6
 PACKET_SLACK_NBYTES = 4 << 10  # topic, properties and our own head, below a packet's limit
 MAX_PARTS = 1 << 16
 MAX_UNFINISHED = 1024

@@ -32,6 +32,8 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from edge_agent.adapters.link import Link
 from edge_agent.adapters.message_properties import properties_of
 from edge_agent.adapters.paho_properties import spare_copies
+from edge_agent.adapters.sending import Sending
+from edge_agent.adapters.trickle import Trickle, waiting_nbytes
 from wire.broker_socket import tune
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
@@ -50,7 +52,6 @@ FAILURE = 128  # MQTT 5 reason codes from here on are refusals
 TAKEN_OVER = 142
 PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
 CREDENTIALS_REFUSED = (134, 135, 140)
-SMALL_NBYTES = 4 << 10
 
 _log = logging.getLogger("crowdpipe.agent.connection")
 
@@ -95,7 +96,8 @@ class Connection:
         self._first = first
         self._then = then
         self._listener = listener
-        self._link = link
+        self._sending = Sending(link)
+        self._trickle = Trickle()
         self._client = self._make_client(client_id)
         self._wake_r, self._wake_w = socket.socketpair()
         self._wake_r.setblocking(False)
@@ -111,7 +113,6 @@ class Connection:
         self._in_flight: dict[int, tuple[Numbered, float]] = {}
         self._window = MOST_IN_FLIGHT
         self._packet_nbytes: int | None = None
-        self._last_ack_s = 0.0
         self._fatal: CrowdpipeError | None = None
 
     @property
@@ -176,6 +177,7 @@ class Connection:
         self._asked.clear()
         self._client.drop_out_messages()
         self._in_flight.clear()
+        self._sending.restart()
         will = self._listener.will(self._id)
         self._client.will_set(
             will.topic, will.payload, will.qos, will.retain, properties_of(will, will=True)
@@ -228,8 +230,10 @@ class Connection:
             return
         writers = [link] if self._client.want_write() else []
         idle_s = 0.05 if self._closing.is_set() else IDLE_S if self._up else 0.5
+        pause_s = self._trickle.pause_s(time.monotonic())
+        readers = [self._wake_r] if pause_s else [link, self._wake_r]
         try:
-            readable, writable, _ = select.select([link, self._wake_r], writers, [], idle_s)
+            readable, writable, _ = select.select(readers, writers, [], pause_s or idle_s)
         except (OSError, ValueError) as error:
             self._lost = f"the connection broke: {error}"
             return
@@ -243,6 +247,7 @@ class Connection:
         self._pump()
 
     def _read(self, link: Any) -> None:
+        self._trickle.found(waiting_nbytes(link), time.monotonic())
         self._client.loop_read()
         while self._client.socket() is link and getattr(link, "pending", int)():
             self._client.loop_read()  # TLS has bytes that select cannot see
@@ -265,6 +270,7 @@ class Connection:
         )
         if message.qos > 0:
             self._in_flight[info.mid] = (numbered, now)
+            self._sending.began(len(message.payload), now)
         else:
             self._safely(self._listener.acknowledged, numbered)
 
@@ -356,21 +362,11 @@ class Connection:
         if numbered is None:
             return
         message = numbered.message
-        self._measure(len(message.payload), sent_s)
+        self._sending.acknowledged(len(message.payload), sent_s, time.monotonic())
         if code.is_failure:
             error = Refused(f"the broker refuses our messages to {message.topic}: {code}")
             self._safely(self._listener.refused, message.topic, error)
         self._safely(self._listener.acknowledged, numbered)
-
-    def _measure(self, nbytes: int, sent_s: float) -> None:
-        """A message waits for those before it: count from the later of its sending and the last
-        acknowledgement."""
-        now = time.monotonic()
-        if nbytes > SMALL_NBYTES:
-            self._link.sent(nbytes, now - max(sent_s, self._last_ack_s))
-        elif not self._in_flight:
-            self._link.echoed(now - sent_s)
-        self._last_ack_s = now
 
     def _on_disconnect(
         self, _client: Any, _data: Any, flags: Any, code: ReasonCode, _said: Any

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edge_agent.adapters.cache import BlobCache
+from edge_agent.adapters.deflating import Deflating
 from edge_agent.adapters.frame_tensors import Emitted, emit, open_frame, values_of
 from edge_agent.adapters.link import Link
 from edge_agent.adapters.memory import collect_and_trim, rss_nbytes, trim
@@ -90,6 +91,7 @@ class Executor:
         self._cache = cache
         self._spool = spool
         self._link = link
+        self._deflating = Deflating()
         self._listener = listener
         self._threads = threads
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -283,7 +285,8 @@ class Executor:
         decoded_s = time.monotonic()
         made, segment_s = partition.run(values)
         computed_s = time.monotonic()
-        emitted = emit(frame, made, task, assigned, self._link.nbytes_per_s)
+        link = self._link.nbytes_per_s
+        emitted = emit(frame, made, task, assigned, link, self._deflating)
         self._spool.put(task.makes, "output", emitted.data)
         encoded_s = time.monotonic()
         self._cost_done += sum(segment.cost for segment in assigned.segments)

@@ -8,10 +8,12 @@ than float32, and tensors with infinities or NaN travel without loss.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from edge_agent.adapters.deflating import Deflating
 from edge_agent.adapters.onnx_values import (
     element_of,
     raw_of,
@@ -89,6 +91,7 @@ def emit(
     task: TaskId,
     assigned: PartitionAssignment,
     link_nbytes_per_s: float | None,
+    deflating: Deflating,
 ) -> Emitted:
     """The frame after the partition: `assigned.emits` in order, from `made` or passing through.
 
@@ -96,7 +99,7 @@ def emit(
     """
     passing = {tensor.name: tensor for tensor in frame.tensors}
     tensors = tuple(
-        passing.get(name) or _made(name, made, frame.settings, link_nbytes_per_s)
+        passing.get(name) or _made(name, made, frame.settings, link_nbytes_per_s, deflating)
         for name in assigned.emits
     )
     emitted = Frame(frame.model, task.makes, task.attempt, frame.settings, tensors)
@@ -109,7 +112,13 @@ def emit(
     return Emitted(peek(data), data)
 
 
-def _made(name: str, made: dict[str, Any], settings: Settings, link: float | None) -> Tensor:
+def _made(
+    name: str,
+    made: dict[str, Any],
+    settings: Settings,
+    link: float | None,
+    deflating: Deflating,
+) -> Tensor:
     value = made.get(name)
     if value is None:
         raise ComputeFailed(f"neither the partition nor its input has {name!r}")
@@ -118,7 +127,12 @@ def _made(name: str, made: dict[str, Any], settings: Settings, link: float | Non
         return encode_strings(name, shape, strings_of(value), settings.lossless, link)
     data = raw_of(value)
     lossy = _lossy(name, shape, data, settings) if kind is Element.FLOAT else None
-    return lossy or encode_tensor(name, kind, shape, data, settings.lossless, link)
+    if lossy is not None:
+        return lossy
+    began_s = time.monotonic()
+    tensor = encode_tensor(name, kind, shape, data, settings.lossless, deflating.worth(link))
+    deflating.took(tensor, time.monotonic() - began_s)
+    return tensor
 
 
 def _lossy(name: str, shape: tuple[int, ...], data: bytes, settings: Settings) -> Tensor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edge_agent.adapters.deflating import Deflating
 from edge_agent.adapters.frame_tensors import emit, open_frame, values_of
 from edge_agent.adapters.onnx_values import raw_of, strings_of, strings_value, value_of
 from tests.support.chain import Chain
@@ -14,6 +15,7 @@ from wire.frames import Encoding, Frame, Settings, encode_frame, encode_strings,
 from wire.ids import ActivationId, TaskId
 from wire.messages.assignment import PartitionAssignment
 from wire.messages.requests import Transport
+from wire.planes import HUFFMAN_NBYTES_PER_S
 
 TASK = TaskId("run", 3, 0, 0, attempt=2)
 
@@ -42,7 +44,7 @@ def floats_value(array: np.ndarray):
 def passed_on(array: np.ndarray, transport: Transport, exact: bool = False) -> tuple:
     """What the next device gets of `array`: (encoding, array)."""
     source = frame_of(transport=transport, exact=exact)
-    emitted = emit(source, {"y": floats_value(array)}, TASK, assigned("y"), None)
+    emitted = emit(source, {"y": floats_value(array)}, TASK, assigned("y"), None, Deflating())
     frame = open_frame(emitted.data, 1 << 20)
     raw = raw_of(values_of(frame, ["y"])["y"])
     return frame.tensor("y").encoding, np.frombuffer(raw, np.float32).reshape(array.shape)
@@ -51,7 +53,7 @@ def passed_on(array: np.ndarray, transport: Transport, exact: bool = False) -> t
 def test_what_passes_is_copied_as_it_came_and_never_decoded():
     array = np.linspace(0, 1, 4096, dtype=np.float32)
     source = frame_of(floats("x", array), floats("used", array))
-    emitted = emit(source, {"y": floats_value(array)}, TASK, assigned("x", "y"), None)
+    emitted = emit(source, {"y": floats_value(array)}, TASK, assigned("x", "y"), None, Deflating())
     assert set(values_of(source, ["used"])) == {"used"}
     frame = open_frame(emitted.data, 1 << 20)
     assert [tensor.name for tensor in frame.tensors] == ["x", "y"]
@@ -61,7 +63,12 @@ def test_what_passes_is_copied_as_it_came_and_never_decoded():
 
 def test_the_next_frame_is_named_after_the_task_that_made_it():
     emitted = emit(
-        frame_of(), {"y": floats_value(np.ones(3, np.float32))}, TASK, assigned("y"), 1e6
+        frame_of(),
+        {"y": floats_value(np.ones(3, np.float32))},
+        TASK,
+        assigned("y"),
+        1e6,
+        Deflating(),
     )
     assert emitted.header.activation == ActivationId("run", 3, 1)
     assert emitted.header.attempt == 2
@@ -73,7 +80,7 @@ def test_strings_pass_from_frame_to_frame():
     values = values_of(frame_of(encode_strings("s", (3, 1), strings)), ["s"])
     assert strings_of(values["s"]) == strings
     made = {"t": strings_value((3, 1), strings)}
-    frame = open_frame(emit(frame_of(), made, TASK, assigned("t"), None).data, 1 << 20)
+    frame = open_frame(emit(frame_of(), made, TASK, assigned("t"), None, Deflating()).data, 1 << 20)
     assert frame.tensor("t").strings() == strings
 
 
@@ -130,9 +137,38 @@ def test_exact_runs_are_never_sent_with_loss():
 def test_an_output_over_its_bound_is_a_typed_error():
     made = {"y": floats_value(np.ones(100, np.float32))}
     with pytest.raises(TooLarge, match="--max-shape"):
-        emit(frame_of(), made, TASK, assigned("y", emits_nbytes=399), None)
+        emit(frame_of(), made, TASK, assigned("y", emits_nbytes=399), None, Deflating())
 
 
 def test_an_output_that_nobody_made_is_a_typed_error():
     with pytest.raises(ComputeFailed, match="'y'"):
-        emit(frame_of(), {}, TASK, assigned("y"), None)
+        emit(frame_of(), {}, TASK, assigned("y"), None, Deflating())
+
+
+def noise(count: int) -> np.ndarray:
+    return np.random.default_rng(5).standard_normal(count).astype(np.float32)
+
+
+def test_a_device_that_deflates_slowly_does_so_only_on_slower_links():
+    deflating = Deflating()
+    usual = encode_tensor("y", Element.FLOAT, (1 << 16,), noise(1 << 16).tobytes(), "auto", 12e6)
+    assert any(plane.deflated for plane in usual.planes)
+    assert deflating.worth(12e6) == 12e6
+    plane_nbytes = 1 << 16
+    deflating.took(usual, 10 * plane_nbytes / HUFFMAN_NBYTES_PER_S)
+    assert deflating.worth(12e6) == pytest.approx(120e6)
+    assert deflating.worth(None) is None
+    made = {"y": floats_value(noise(1 << 16))}
+    frame = open_frame(emit(frame_of(), made, TASK, assigned("y"), 12e6, deflating).data, 1 << 20)
+    assert not any(plane.deflated for plane in frame.tensor("y").planes)
+    frame = open_frame(emit(frame_of(), made, TASK, assigned("y"), 1e6, deflating).data, 1 << 20)
+    assert any(plane.deflated for plane in frame.tensor("y").planes)
+
+
+def test_only_what_is_deflated_in_one_plane_tells_how_fast_that_goes():
+    deflating = Deflating()
+    zeros = encode_tensor("y", Element.FLOAT, (1 << 16,), bytes(4 << 16), "zlib")
+    raw = encode_tensor("y", Element.FLOAT, (1 << 16,), noise(1 << 16).tobytes(), "raw")
+    for tensor in (zeros, raw):
+        deflating.took(tensor, 100.0)
+    assert deflating.slowness == 1.0
