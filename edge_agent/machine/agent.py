@@ -68,8 +68,8 @@ class Agent:
         self.residency = ResidencyBook(limits)
         self.telemetry = TelemetryBook(limits)
         self.repeat_at: float | None = None
-        self.said_at = float("-inf")
         self.unsaid_since: float | None = None  # the first event that waits to be published
+        self.noted_seq, self.noted_at = 0, 0.0  # the newest event, and when it was seen first
         self.stop_by: float | None = None
         self.stop_reason = ""
         self.failure: Failure | None = None  # why the agent cannot go on, if it cannot

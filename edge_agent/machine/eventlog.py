@@ -58,7 +58,7 @@ class EventLog:
     def pressing(self) -> bool:
         """Something unsent waits that somebody acts on, or whose time counts."""
         newest = (self._events[seq] for seq in self._between(self._sent, self._last))
-        return any(isinstance(event, _PRESSING) for event in newest)
+        return any(map(_is_pressing, newest))
 
     def append(self, event: DeviceEvent) -> None:
         self._last += 1
@@ -124,6 +124,11 @@ class EventLog:
     def _between(self, after: int, last: int) -> list[int]:
         newest_first = takewhile(lambda seq: seq > after, reversed(self._events))
         return [seq for seq in newest_first if seq <= last][::-1]
+
+
+def _is_pressing(event: DeviceEvent) -> bool:
+    """What is parked goes on when everybody has said so: at a barrier."""
+    return isinstance(event, _PRESSING) or (isinstance(event, TaskDone) and event.parked)
 
 
 def _batch(

@@ -12,8 +12,8 @@ class AgentLimits:
     `fetch_tries` counts the first try too; between tries the pause doubles from `backoff_s` to
     `backoff_max_s`. Whoever holds frames and hears nothing of them for `restate_s` says again
     what it holds. Events that only inform wait for others to go with, since each message costs
-    more than its content: up to `gather_s` after the last batch, and while a task runs up to
-    `gather_busy_s` from the first that waits, since more will follow. `log_events` and `remembered`
+    more than its content: `gather_s` from the newest, and while a task runs up to `gather_busy_s`
+    from the first that waits, since more will follow. `log_events` and `remembered`
     bound what is kept in memory of the past; the classes that use them say what happens at the
     bound. Loading, running and evicting may take their floor, and `patience` times what `Pace`
     expects by `load_nbytes_per_s` (of the slowest flash) and by `cost_per_s` (multiply-adds of an

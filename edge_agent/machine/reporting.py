@@ -97,10 +97,9 @@ def _publish_events(agent: Agent, now: float) -> None:
         batches = agent.log.repeated(agent.boot, agent.connection)
         _publish(agent, batches[: limits.repeat_batches])
         agent.repeat_at = now + limits.repeat_s
-    if agent.log.unsent and agent.unsaid_since is None:
-        agent.unsaid_since = now
+    _note(agent, now)
     if agent.log.unsent and now >= gathered_at(agent):
-        agent.said_at, agent.unsaid_since = now, None
+        agent.unsaid_since = None
         _publish(agent, agent.log.fresh(agent.boot, agent.connection))
     if not len(agent.log):
         agent.repeat_at = None
@@ -108,15 +107,24 @@ def _publish_events(agent: Agent, now: float) -> None:
         agent.repeat_at = now + limits.repeat_s
 
 
+def _note(agent: Agent, now: float) -> None:
+    """Since when events wait, and when the newest came."""
+    if agent.log.unsent and agent.unsaid_since is None:
+        agent.unsaid_since = now
+    if agent.log.last_seq > agent.noted_seq:
+        agent.noted_seq, agent.noted_at = agent.log.last_seq, now
+
+
 def gathered_at(agent: Agent) -> float:
-    """When the events that wait go out: at once when one of them is pressing, or after a pause
-    with nothing to run; with a task running, its end comes along."""
-    if agent.stopping or agent.log.pressing:
+    """When the events that wait go out: at once when one of them is pressing, else a moment after
+    the newest, so that the frame that a task made is on its way before; with a task running, its
+    end comes along."""
+    if agent.stopping or agent.log.pressing or agent.unsaid_since is None:
         return 0.0
-    gathered = agent.said_at + agent.limits.gather_s
-    if agent.seat.task is None or agent.unsaid_since is None:
-        return gathered
-    return max(gathered, agent.unsaid_since + agent.limits.gather_busy_s)
+    latest = agent.unsaid_since + agent.limits.gather_busy_s
+    if agent.seat.task is not None:
+        return latest
+    return min(latest, agent.noted_at + agent.limits.gather_s)
 
 
 def gather_wake_at(agent: Agent) -> float | None:
