@@ -199,8 +199,11 @@ class Journal:
 
         self._add("the generation", work, 0, done)
 
-    def store_run(self, record: RunRecord, done: Done) -> None:
-        """A run; one that is there already stays as it is."""
+    def store_run(
+        self, record: RunRecord, done: Done, inputs: Sequence[tuple[int, bytes]] = ()
+    ) -> None:
+        """A run with the frames of its first inputs, all or nothing; what is there already stays
+        as it is."""
         values = (
             record.run,
             record.party,
@@ -210,14 +213,16 @@ class Journal:
             record.count,
             time.time(),
         )
-        self._add(
-            f"run {record.run}",
-            lambda c: c.execute(
+        frames = [(record.run, item, frame) for item, frame in inputs]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
                 "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)", values
-            ),
-            0,
-            lambda _, error: done(error),
-        )
+            )
+            connection.executemany("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?)", frames)
+
+        nbytes = sum(len(frame) for _, frame in inputs)
+        self._add(f"run {record.run}", work, nbytes, lambda _, error: done(error))
 
     def store_input(self, run: str, item: int, frame: bytes, done: Done) -> None:
         values = (run, item, frame)

@@ -50,10 +50,15 @@ def stored(state: State, run: Run, index: int) -> None:
         run.say_at = state.now
 
 
-def say(state: State, run: Run) -> None:
-    """Tell the client what is stored and what may come."""
+def told(state: State, run: Run) -> None:
+    """The client is being told what is stored; `granted` is what may come."""
     run.unsaid, run.say_at = 0, NEVER
     run.granted = credit_of(state, run)
+
+
+def say(state: State, run: Run) -> None:
+    """Tell the client what is stored and what may come."""
+    told(state, run)
     state.respond(run.party, InputsStored(run.run, run.stored.ranges(), run.granted))
 
 

@@ -179,9 +179,10 @@ class FrameLost:
 
 @dataclass(frozen=True, slots=True)
 class RunStored:
-    """The run is synced to disk."""
+    """The run is synced to disk, with these inputs."""
 
     run: str
+    inputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

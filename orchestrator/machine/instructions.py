@@ -26,13 +26,30 @@ class RaiseGeneration:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldInput:
+    """Keep the pending frame of cut 0 by itself: it is stored with its run, or dropped."""
+
+    activation: ActivationId
+
+
+@dataclass(frozen=True, slots=True)
+class DropHeld:
+    """The held frame is not needed any more."""
+
+    activation: ActivationId
+
+
+@dataclass(frozen=True, slots=True)
 class StoreRun:
+    """Sync the run to disk, in one piece with the held frames of `inputs`."""
+
     run: str
     party: str
     model_name: str
     model: str
     options: RunOptions
     count: int | None
+    inputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,8 @@ class PublishState:
 
 Instruction = (
     RaiseGeneration
+    | HoldInput
+    | DropHeld
     | StoreRun
     | StoreInput
     | StoreOutcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.machine import credits, endings, outcomes, requests
+from orchestrator.machine import credits, endings, gathering, outcomes, requests
 from orchestrator.machine.events import (
     InputStored,
     JournalFailed,
@@ -82,6 +82,7 @@ def run_stored(state: State, event: RunStored) -> None:
         state.counts["unknown_record"] += 1
         return
     run.life.move("accepted", state.now)
+    gathering.stored(state, run, event.inputs)
     requests.accept(state, run)
 
 

@@ -17,6 +17,7 @@ from orchestrator.machine import (
     barrier,
     clients,
     credits,
+    gathering,
     journal,
     liveness,
     models,
@@ -59,6 +60,7 @@ from orchestrator.machine.state import State
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[Callable[[State], float], ...] = (
+    gathering.check,
     liveness.check,
     clients.check,
     models.check,

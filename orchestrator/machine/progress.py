@@ -24,7 +24,7 @@ def settle_ends(state: State) -> None:
             whole = run.done == 0 and run.failed > 0
             run.life.move("failed" if whole else "done", state.now)
             run.progress_dirty = True
-        if not run.open and run.state != "storing" and run.ended_at is None and not run.items:
+        if not run.open and run.kept and run.ended_at is None and not run.items:
             run.ended_at = state.now
         if run.ended_at is not None and not run.outcomes:
             forget(state, run)
@@ -71,7 +71,7 @@ def publish_due(state: State) -> float:
         return NEVER
     wake = NEVER
     for run in state.runs.values():
-        if not run.progress_dirty or run.state == "storing":
+        if not run.progress_dirty or not run.kept:
             continue
         due_at = run.progress_at + state.options.progress_s
         if state.now >= due_at or run.life.since > run.progress_at:
@@ -87,7 +87,7 @@ def expire(state: State) -> float:
     wake = NEVER
     for run in list(state.runs.values()):
         until = run.active_at + run.options.lifetime_s
-        if run.open or run.items or run.state == "storing":
+        if run.open or run.items or not run.kept:
             continue
         if state.now >= until:
             _expire_run(state, run)

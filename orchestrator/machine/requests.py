@@ -6,7 +6,15 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import clients, credits, endings, obstacles, outcomes, previews
+from orchestrator.machine import (
+    clients,
+    credits,
+    endings,
+    gathering,
+    obstacles,
+    outcomes,
+    previews,
+)
 from orchestrator.machine.assigning import offers
 from orchestrator.machine.events import FrameHead, InputArrived
 from orchestrator.machine.instructions import (
@@ -14,7 +22,6 @@ from orchestrator.machine.instructions import (
     StoreAcknowledged,
     StoreCount,
     StoreInput,
-    StoreRun,
 )
 from orchestrator.machine.items import Item, input_fault
 from orchestrator.machine.models import awaits_model, model_named
@@ -49,6 +56,7 @@ from wire.messages.requests import (
 RUNS_LIMIT = 10_000  # runs known at once; beyond, new ones are refused
 COUNT_LIMIT = 1 << 31
 EARLY_S = 0.5  # until an input that came before its model was told may come again
+CANCELLED = "the run was cancelled by its client"
 UNKNOWN_RUN = "this run is not known here: it is over, or its lifetime has passed; submit anew"
 
 
@@ -79,28 +87,29 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         options=asked.options,
         count=asked.count,
         end_cut=len(manifest.segments),
-        life=Lifecycle("run", asked.run, "storing", now),
+        life=Lifecycle("run", asked.run, "gathering", now),
         begun_at=now,
         active_at=now,
         heard_at=now,
     )
     state.runs[run.run] = run
     try_again(state, run.plan_key)
-    state.emit(StoreRun(run.run, party, run.model_name, run.model, run.options, run.count))
+    gathering.begin(state, run, asked.along)
 
 
 def _submit_again(state: State, party: str, run: Run) -> None:
     if run.party != party:
         reason = "this run's id belongs to another client; mint a new one"
         state.respond(party, Rejected(run.run, UserError.kind, reason))
-    elif run.state != "storing":  # else the answer is on its way
+    elif run.kept:  # else the answer is on its way
         accept(state, run)
 
 
 def accept(state: State, run: Run) -> None:
     clients.heard(state, run)
-    run.granted = credits.credit_of(state, run)
-    state.respond(run.party, Accepted(run.run, run.model, run.granted))
+    credits.told(state, run)
+    stored = run.stored.ranges()
+    state.respond(run.party, Accepted(run.run, run.model, run.granted, stored))
 
 
 def _checked(state: State, asked: Submit) -> Manifest:
@@ -147,9 +156,14 @@ def _finish(state: State, party: str, asked: Finish) -> None:
 
 def _cancel(state: State, party: str, asked: CancelRun) -> None:
     run = _own(state, party, asked.run)
-    if run is None or not (run.open or run.state == "storing"):
+    if run is None or (run.kept and not run.open):
         return
-    endings.end(state, run, RunCancelled.kind, "the run was cancelled by its client")
+    if run.state == "gathering":
+        gathering.cancel(state, run, CANCELLED)
+        return
+    if not run.kept:
+        run.items.clear()  # they go from disk with the run; nobody was told that they are there
+    endings.end(state, run, RunCancelled.kind, CANCELLED)
 
 
 def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
@@ -168,7 +182,7 @@ def _resume(state: State, party: str, asked: Resume) -> None:
     if run is None:
         _tell_gone(state, party, asked.run)
         return
-    if run.state == "storing":
+    if not run.kept:
         return
     credits.say(state, run)
     if run.obstacle is not None:
@@ -190,6 +204,11 @@ def _plan(state: State, party: str, asked: RequestPlan) -> None:
 def input_arrived(state: State, event: InputArrived) -> None:
     """Check an input's head, and have it stored, or end the item with what is wrong."""
     head, at = event.head, event.head.activation
+    run = state.gathering.get(at.run)
+    if run is not None and run.party == event.party and at.cut == 0:
+        clients.heard(state, run)
+        gathering.input_arrived(state, run, head)
+        return
     run = state.runs.get(at.run)
     if run is None or run.party != event.party or not run.open or at.cut != 0:
         _discard(state, head, "stray_input")
@@ -222,9 +241,13 @@ def _tell_gone(state: State, party: str, run: str) -> None:
 
 
 def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
-    """Whoever sends inputs to a run that takes none is told, once it can know."""
+    """Whoever sends inputs to a run that takes none is told, once it can know. That of one that was
+    never heard of may be overtaking its `submit`."""
     at = event.head.activation
-    if run is None:
+    if run is None and at.run not in state.graves:
+        told = Rejected(at.run, TimedOut.kind, UNKNOWN_RUN, doubtful=True)
+        state.respond(event.party, told)
+    elif run is None:
         _tell_gone(state, event.party, at.run)
     elif run is not None and run.party == event.party and run.fault is not None:
         state.respond(event.party, Rejected(at.run, *run.fault))

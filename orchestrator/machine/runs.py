@@ -17,6 +17,7 @@ from orchestrator.machine.transitions import Lifecycle
 from wire.messages.requests import RunOptions, RunStatus
 
 STATUS: dict[str, RunStatus] = {
+    "gathering": "accepted",
     "storing": "accepted",
     "accepted": "accepted",
     "running": "running",
@@ -37,7 +38,8 @@ class Run:
     disk. `active_at`: last word from the client, or last outcome; `heard_at`: last word alone,
     `silent`: its client is not there, and it waits. `moved_at`: when an item of it was last let
     in, or ended. `obstacle`: what is in its way, as its client was told. `fault`: kind and reason
-    why the run as a whole ended early."""
+    why the run as a whole ended early. `awaited`: inputs that are to be stored with it and are
+    not here yet; until `gather_until` at most."""
 
     run: str
     party: str
@@ -75,6 +77,8 @@ class Run:
     ended_at: float | None = None
     clear_at: float = float("inf")
     fault: tuple[str, str] | None = None
+    awaited: set[int] = field(default_factory=set)
+    gather_until: float = float("inf")
 
     @property
     def reason(self) -> str | None:
@@ -94,6 +98,11 @@ class Run:
     @property
     def state(self) -> str:
         return self.life.state
+
+    @property
+    def kept(self) -> bool:
+        """On disk: its client may be told of it, and others see it."""
+        return self.state not in ("gathering", "storing")
 
     @property
     def open(self) -> bool:

@@ -27,9 +27,10 @@ REPORT_EVERY_S = 2.0
 
 
 class State:
-    """`counts` tells what was dropped or refused, by name. `graves` are forgotten runs'
-    ids, with kind and reason of what to answer to those who still ask. `revisions`: the last
-    that forgotten devices were told, one for each that a person named."""
+    """`gathering`: runs whose first inputs are still coming. `counts` tells what was dropped or
+    refused, by name. `graves` are forgotten runs' ids, with kind and reason of what to answer to
+    those who still ask. `revisions`: the last that forgotten devices were told, one for each that
+    a person named."""
 
     def __init__(self, options: OrchestratorOptions) -> None:
         self.options = options
@@ -52,6 +53,7 @@ class State:
         self.devices = Registry()
         self.plans: dict[PlanKey, Plan] = {}
         self.runs: dict[str, Run] = {}
+        self.gathering: dict[str, Run] = {}
         self.turn = 0
         self.pings = 0
         self.estimates = Estimates()

@@ -22,8 +22,10 @@ TABLE: dict[Kind, dict[str, tuple[str, ...]]] = {
         "draining": ("unproven", "alive", "lost"),
         "lost": ("unproven", "alive", "draining"),
     },
-    # storing: on its way to disk, not yet accepted.
+    # gathering: waits for the inputs that come along. storing: on its way to disk with them, not
+    # yet accepted.
     "run": {
+        "gathering": ("storing", "cancelled"),
         "storing": ("accepted", "failed", "cancelled"),
         "accepted": ("running", "done", "failed", "cancelled"),
         "running": ("done", "failed", "cancelled"),

@@ -24,6 +24,7 @@ from orchestrator.shell.listening import Listening
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
 from wire.frames import Settings, peek, rehead
+from wire.ids import ActivationId
 from wire.outbox import Message
 from wire.parts import Transfer
 from wire.record import encode
@@ -56,6 +57,8 @@ class Carrying:
         self._pending = listening.pending
         self._ways: dict[type[Instruction], Callable[[Any], None]] = {
             told.RaiseGeneration: self._raise_generation,
+            told.HoldInput: lambda said: self._pending.hold(said.activation),
+            told.DropHeld: lambda said: self._pending.take_held(said.activation),
             told.StoreRun: self._store_run,
             told.StoreInput: self._store_input,
             told.StoreOutcome: self._store_outcome,
@@ -97,16 +100,21 @@ class Carrying:
         self._journal.raise_generation(said.above, raised)
 
     def _store_run(self, said: told.StoreRun) -> None:
+        held = {
+            item: self._pending.take_held(ActivationId(said.run, item, 0)) for item in said.inputs
+        }
+        inputs = [(item, frame) for item, frame in held.items() if frame is not None]
+
         def stored(error: CrowdpipeError | None) -> None:
             if error is None:
-                self._mailbox.answer(RunStored(said.run))
+                self._mailbox.answer(RunStored(said.run, tuple(item for item, _ in inputs)))
             else:
                 self._journal_failed("run", said.run, None, error)
 
         record = RunRecord(
             said.run, said.party, said.model_name, said.model, said.options, said.count
         )
-        self._journal.store_run(record, stored)
+        self._journal.store_run(record, stored, inputs)
 
     def _store_input(self, said: told.StoreInput) -> None:
         at = said.activation

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.network import HOP_S
+from tests.simulation.virtual_orchestrator import SYNC_S
 from tests.simulation.world import World
 from wire.messages import events as dev
 
@@ -14,6 +16,17 @@ def test_a_run_over_three_devices_gives_what_the_whole_model_gives() -> None:
     world.rest()
     served = [a for a in world.agents if any(isinstance(e, dev.TaskDone) for _, e in a.history)]
     assert len(served) == 3
+
+
+@pytest.mark.parametrize("part_nbytes", [None, 150])
+def test_an_input_that_goes_along_saves_a_commit_and_two_ways(part_nbytes: int | None) -> None:
+    took = {}
+    for along in (0, 1):
+        world = World(25, 25, 25, part_nbytes=part_nbytes)
+        world.succeed(world.submit("warm", items=1))
+        took[along] = world.succeed(world.submit("r", items=1, along=along))
+        world.rest()
+    assert took[0] - took[1] > SYNC_S + 1.5 * HOP_S
 
 
 def test_a_barrier_run_gives_the_same() -> None:

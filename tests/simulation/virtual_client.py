@@ -51,6 +51,7 @@ class ClientRun:
     name: str
     items: int
     options: RunOptions
+    along: int = 0
     accepted: bool = False
     rejected: str | None = None
     credit: int = 0
@@ -75,9 +76,15 @@ class VirtualClient:
         world.broker.connect(party, self._receive, clean=True)
         self._again()
 
-    def submit(self, name: str, items: int, options: RunOptions | None = None) -> ClientRun:
-        run = self.runs[name] = ClientRun(name, items, options or RunOptions())
-        self._submit(run)
+    def submit(
+        self, name: str, items: int, options: RunOptions | None = None, along: int = 0
+    ) -> ClientRun:
+        """`along`: so many inputs are sent right behind, the first time."""
+        run = self.runs[name] = ClientRun(name, items, options or RunOptions(), min(along, items))
+        self._submit(run, run.along)
+        for item in range(run.along):
+            run.flying[item] = None
+            self._send(run, item)
         return run
 
     def cancel(self, name: str) -> None:
@@ -93,8 +100,8 @@ class VirtualClient:
         self.gone = False
         self._again()
 
-    def _submit(self, run: ClientRun) -> None:
-        self._say(Submit(run.name, self.world.manifest.name, run.options, run.items))
+    def _submit(self, run: ClientRun, along: int = 0) -> None:
+        self._say(Submit(run.name, self.world.manifest.name, run.options, run.items, along))
 
     def _say(self, request: Request) -> None:
         self.world.broker.publish(self.party, f"requests/{self.party}", record.encode(request))
@@ -151,13 +158,18 @@ class VirtualClient:
         self._say(AcknowledgeResults(run.name, (item,)))
 
     def _accepted(self, run: ClientRun, told: Accepted) -> None:
+        if not run.accepted:
+            run.flying.clear()  # what came along and is not told here was not taken
         run.accepted, run.credit = True, told.credit
-        self._feed(run)
+        self._note(run, told.stored)
 
     def _inputs_stored(self, run: ClientRun, told: InputsStored) -> None:
-        for first, last in told.ranges:
-            run.stored.update(range(first, last + 1))
         run.credit = told.credit
+        self._note(run, told.ranges)
+
+    def _note(self, run: ClientRun, ranges: tuple[tuple[int, int], ...]) -> None:
+        for first, last in ranges:
+            run.stored.update(range(first, last + 1))
         for item in run.stored & run.flying.keys():
             del run.flying[item]
         self._feed(run)
@@ -193,7 +205,10 @@ class VirtualClient:
 
     def _rejected(self, run: ClientRun, told: Rejected) -> None:
         """Of a run that ended, this only says that it is known no more."""
-        if not run.over:
+        if told.doubtful:
+            if run.accepted:
+                self._say(Resume(run.name))
+        elif not run.over:
             run.rejected = f"{told.kind}: {told.reason}"
 
     _HANDLERS: ClassVar[dict[type, Callable[[VirtualClient, ClientRun, Any], None]]] = {

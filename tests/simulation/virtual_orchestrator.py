@@ -24,7 +24,7 @@ from wire.manifest import Manifest
 from wire.messages import commands as cmd
 from wire.messages.assignment import Assignment
 from wire.messages.events import EventBatch
-from wire.messages.requests import Request, Response
+from wire.messages.requests import Accepted, InputsStored, Request, Response
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry
@@ -64,6 +64,7 @@ class VirtualOrchestrator:
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
         self.pending: dict[ActivationId, str] = {}
+        self.held: dict[ActivationId, str] = {}
         self.tick = 0
         self.seen: Counter[str] = Counter()
 
@@ -198,13 +199,24 @@ class VirtualOrchestrator:
         raised = ev.GenerationRaised(self.journal.generation)
         self._later(SYNC_S, lambda: self.feed(raised))
 
+    def _do_HoldInput(self, each: ins.HoldInput) -> None:  # noqa: N802
+        assert each.activation not in self.held, "each input is held once"
+        self.held[each.activation] = self.pending.pop(each.activation)
+
+    def _do_DropHeld(self, each: ins.DropHeld) -> None:  # noqa: N802
+        del self.held[each.activation]
+
     def _do_StoreRun(self, each: ins.StoreRun) -> None:  # noqa: N802
+        held = {item: self.held.pop(ActivationId(each.run, item, 0)) for item in each.inputs}
+
         def stored() -> None:
             if self.world.disk_full:
                 self._journal_failed("run", each.run, None)
                 return
             self.journal.store_run(each, self.world.clock.now)
-            self.feed(ev.RunStored(each.run))
+            for item, value in held.items():
+                self.journal.store_input(each.run, item, value, self.world.clock.now)
+            self.feed(ev.RunStored(each.run, each.inputs))
 
         self._later(SYNC_S, stored)
 
@@ -311,7 +323,20 @@ class VirtualOrchestrator:
     def _do_Respond(self, each: ins.Respond) -> None:  # noqa: N802
         payload = record.encode(each.response)
         assert record.decode(Response, payload) == each.response
+        if isinstance(each.response, Accepted):
+            self._check_stored(each.response.run, each.response.stored)
+        elif isinstance(each.response, InputsStored):
+            self._check_stored(each.response.run, each.response.ranges)
         self._publish(f"responses/{each.party}", payload)
+
+    def _check_stored(self, run: str, ranges: tuple[tuple[int, int], ...]) -> None:
+        """Nothing is told as stored before it is on disk, or ends without being there."""
+        kept = self.journal.runs[run]
+        for item in (i for first, last in ranges for i in range(first, last + 1)):
+            known = self.machine.state.item(run, item)
+            ending = known is not None and known.state == "ending"
+            over = (run, item) in self.journal.ever or (run, item) in self.journal.told
+            assert item in kept.inputs or over or ending, f"{run}/{item} is not on disk"
 
     def _do_PublishAssignment(self, each: ins.PublishAssignment) -> None:  # noqa: N802
         assert each.assignment.generation == self.machine.state.generation
@@ -341,6 +366,8 @@ class VirtualOrchestrator:
             self.up_since = None
         elif self.up_since is None:
             self.up_since = self.world.clock.now
+        gathering = self.machine.state.gathering
+        assert {at.run for at in self.held} <= gathering.keys(), "a held input was left behind"
         spooled = 0
         for run in self.journal.runs.values():
             spooled += FRAME_NBYTES * len(run.inputs)

@@ -135,10 +135,13 @@ class World:
                 return
 
     def submit(
-        self, run: str = "r1", items: int = 3, options: RunOptions | None = None, **more: object
+        self, run: str = "r1", items: int = 3, options: RunOptions | None = None, along: int = 0
     ) -> None:
+        """Submit it, with its first inputs right behind."""
         self.feeding[run] = (0, items)
-        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items))
+        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items, along))
+        for item in range(along):
+            self.feed(run, item)
 
     def ask(self, request: Request, party: str = CLIENT) -> None:
         self.tell(ev.RequestArrived(party, request))
@@ -180,7 +183,8 @@ class World:
         self.runs[each.run] = ev.StoredRun(
             each.run, each.party, each.model_name, each.model, each.options, each.count, (), (), 0.0
         )
-        self.tell(ev.RunStored(each.run), 0.001)
+        self.inputs.setdefault(each.run, {}).update(dict.fromkeys(each.inputs))
+        self.tell(ev.RunStored(each.run, each.inputs), 0.001)
 
     def _do_StoreInput(self, each: ins.StoreInput) -> None:  # noqa: N802
         at = each.activation
@@ -230,7 +234,9 @@ class World:
 
     def _feed_more(self, run: str, response: Response) -> None:
         sent, items = self.feeding.get(run, (0, 0))
-        stored = sum(last - first + 1 for first, last in getattr(response, "ranges", ()))
+        ranges = response.stored if isinstance(response, Accepted) else response.ranges  # type: ignore[union-attr] # the other with credit
+        stored = sum(last - first + 1 for first, last in ranges)
+        sent = max(sent, stored)
         credit: int = response.credit  # type: ignore[union-attr] # checked by the caller
         while sent < items and sent < stored + credit:
             self.feed(run, sent)

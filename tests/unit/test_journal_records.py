@@ -116,6 +116,38 @@ def test_many_records_need_few_syncs(journal: Journal, answers: Answers):
     assert len(commits) < 100
 
 
+def test_a_run_and_the_inputs_that_came_along_are_one_commit(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    lines: list[str] = []
+    journal._writer.set_trace_callback(lines.append)
+    journal.store_run(RUN, answers.to("run"), [(0, b"first"), (1, b"second")])
+    assert answers.next() == ("run", (None,))
+    journal.store_run(RUN, answers.to("run"), [(0, b"other")])
+    assert answers.next() == ("run", (None,))
+    assert [line.split()[0] for line in lines[:5]] == ["BEGIN", *["INSERT"] * 3, "COMMIT"]
+    journal = reopened(journal, path)
+    assert journal.replay()[0].inputs == (0, 1)
+    assert journal.input_frame("r1", 0) == b"first"
+    assert journal.input_frame("r1", 1) == b"second"
+    journal.close()
+
+
+def test_of_a_run_whose_inputs_do_not_fit_nothing_is_kept(tmp_path: Path, answers: Answers):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path, limit_nbytes=1 << 20)
+    journal.store_run(RUN, answers.to("run"), [(0, b"small"), (1, b"x" * (4 << 20))])
+    journal.store_run(replace(RUN, run="r2"), answers.to("other"))
+    name, (error,) = answers.next()
+    assert name == "run"
+    assert isinstance(error, DiskFull)
+    assert answers.next() == ("other", (None,))
+    journal = reopened(journal, path)
+    assert [run.record.run for run in journal.replay()] == ["r2"]
+    assert journal.input_frame("r1", 0) is None
+    journal.close()
+
+
 def test_only_the_first_outcome_of_an_item_counts(journal: Journal, answers: Answers):
     journal.store_run(RUN, answers.to("run"))
     journal.store_outcome("r1", RESULT, b"first", answers.to("outcome"))

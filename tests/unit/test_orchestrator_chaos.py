@@ -47,7 +47,7 @@ class Chaos(RuleBasedStateMachine):
         options = OrchestratorOptions(no_device_s=30.0, client_lease_s=6.0, client_gone_s=30.0)
         self.world = World(manifest, options).begin(*NAMES[:count], budget=budget * MB)
         self.world.lose_frame = lambda sender, at, to: to in self.losing
-        self.submit("r1", 4, barrier, False, None)
+        self.submit("r1", 4, barrier, False, None, 1)
 
     @rule(
         run=runs,
@@ -55,15 +55,22 @@ class Chaos(RuleBasedStateMachine):
         barrier=st.booleans(),
         exact=st.booleans(),
         partitions=st.sampled_from([None, None, 1, 2, 3]),
+        along=st.integers(0, 6),
     )
     def submit(
-        self, run: str, items: int, barrier: bool, exact: bool, partitions: int | None
+        self,
+        run: str,
+        items: int,
+        barrier: bool,
+        exact: bool,
+        partitions: int | None,
+        along: int,
     ) -> None:
         if run in self.asked or (partitions or 1) > len(self.world.manifest.segments):
             return
         self.asked[run] = items
         options = RunOptions(exact=exact, barrier=barrier, partitions=partitions)
-        self.world.submit(run, items, options)
+        self.world.submit(run, items, options, min(along, items))
 
     @rule(after_s=seconds)
     def time_passes(self, after_s: float) -> None:

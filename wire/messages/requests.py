@@ -1,7 +1,8 @@
 """`clients/<user>/<session>/requests` and `…/responses`: a person's program and the orchestrator.
 
 The client mints the run's id and repeats `submit` until it is accepted; inputs follow as frames
-of cut 0 on `orchestrator/from/<client>`, at most `credit` beyond those reported stored. Results
+of cut 0 on `orchestrator/from/<client>`, at most `credit` beyond those reported stored. A few may
+come right behind the first `submit`, which says how many. Results
 come back as frames of the last cut on `<client>/from/orchestrator`, errors as `item_failed`.
 """
 
@@ -14,6 +15,8 @@ from wire.ids import check_name
 
 Transport = Literal["auto", "zlib", "raw", "fp16", "int8"]
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+ALONG_COUNT = 4  # so many inputs may be sent along with `submit`, …
+ALONG_NBYTES = 1 << 20  # … if their frames together have no more bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,15 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
+    """`along`: so many first inputs come right behind. Run and inputs are then stored together,
+    and answered once. What `accepted` does not list of them was not taken, and is sent again."""
+
     type: ClassVar[str] = "submit"
     run: str
     model: str
     options: RunOptions = RunOptions()
     count: int | None = None
+    along: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.run, "run id")
@@ -100,12 +107,14 @@ Request = Submit | Finish | CancelRun | AcknowledgeResults | Resume | Renew | Re
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The run is on disk. `credit`: inputs that may be under way, not yet reported stored."""
+    """The run is on disk, with the inputs that are `stored`, as ranges [first, last]. `credit`:
+    inputs that may be under way, not yet reported stored."""
 
     type: ClassVar[str] = "accepted"
     run: str
     model: str
     credit: int
+    stored: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +129,14 @@ class InputsStored:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The whole run is refused; `kind` names a typed error."""
+    """The whole run is refused; `kind` names a typed error. `doubtful`: only an input of it was
+    heard of, and its `submit` may still be under way: ask before believing it."""
 
     type: ClassVar[str] = "rejected"
     run: str
     kind: str
     reason: str
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
