@@ -46,10 +46,11 @@ class RunAsked:
 
 @dataclass(frozen=True, slots=True)
 class InputOffered:
-    """The next input, in order from 0, lies with the shell."""
+    """The next input, in order from 0, lies with the shell: a frame of `nbytes`."""
 
     run: str
     item: int
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Handle:
     def offer(self, item: int, frame: bytes) -> None:
         """The next input; only within `granted`."""
         self._line.keep_input(ActivationId(self.run, item, 0), frame)
-        self._line.tell(ev.InputOffered(self.run, item))
+        self._line.tell(ev.InputOffered(self.run, item, len(frame)))
 
     def finish(self, count: int) -> None:
         self._line.tell(ev.InputsEnded(self.run, count))

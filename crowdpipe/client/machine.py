@@ -1,10 +1,10 @@
 """The client's machine: takes one event, says what to do, and when to wake it.
 
-A run is submitted until it is accepted. Inputs go out within the orchestrator's credits and are
-kept until reported stored; after a reconnect, or a while without news, the orchestrator is asked
-what it has, and what it lacks goes again. The first outcome of an item is handed out once and
-acknowledged. Whatever is waited for has a limit, and the error says what it was. Pure: no I/O, no
-clock, no thread.
+A run is submitted until it is accepted, the first time with the inputs that are there. Inputs go
+out within the orchestrator's credits and are kept until reported stored; after a reconnect, or a
+while without news, the orchestrator is asked what it has, and what it lacks goes again. The first
+outcome of an item is handed out once and acknowledged. Whatever is waited for has a limit, and the
+error says what it was. Pure: no I/O, no clock, no thread.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ class ClientMachine:
         yield run.deadline()
         if self._around.connected:
             yield run.ack_at
-            if run.pending:
+            if run.state == "submitting":
+                yield run.submit_at()
+            elif run.pending:
                 yield run.repeat_at
         if run.state == "submitting":
             yield self._around.answer_by(run.begun_at)
@@ -123,10 +125,9 @@ class ClientMachine:
 
     def _advance(self, run: ClientRun) -> None:
         if run.state == "submitting":
-            if self._now >= run.repeat_at:
-                asked = run.asked
-                self._say(Submit(run.name, asked.model, asked.options, asked.count))
-                run.repeat_at = self._now + SUBMIT_AGAIN_S
+            if self._now >= run.submit_at():
+                self._submit(run)
+            self._grant(run)
             return
         if run.unsure or (run.pending and self._now >= run.repeat_at):
             self._resume(run)
@@ -134,6 +135,16 @@ class ClientMachine:
         self._finish(run)
         if self._now >= run.ack_at or len(run.acks) >= ACK_COUNT:
             self._acknowledge(run)
+        self._grant(run)
+
+    def _submit(self, run: ClientRun) -> None:
+        """Say it, and send the first inputs right behind."""
+        asked, along = run.asked, run.fly_along()
+        self._say(Submit(run.name, asked.model, asked.options, asked.count, len(along)))
+        self._out += [SendInput(run.input(item)) for item in along]
+        run.repeat_at = self._now + SUBMIT_AGAIN_S
+
+    def _grant(self, run: ClientRun) -> None:
         total = run.may_offer()
         if total > run.granted:
             run.granted = total
@@ -250,8 +261,7 @@ class ClientMachine:
             return
         if not run.pending:
             self._progress(run)
-        run.offered = max(run.offered, event.item + 1)
-        run.waiting[event.item] = None
+        run.offer(event.item, event.nbytes)
 
     def _inputs_ended(self, event: InputsEnded) -> None:
         run = self.runs.get(event.run)
@@ -266,7 +276,8 @@ class ClientMachine:
     def _run_abandoned(self, event: RunAbandoned) -> None:
         run = self.runs.get(event.run)
         if run is not None:
-            self._say(CancelRun(run.name))
+            if run.submitted:
+                self._say(CancelRun(run.name))
             self._end(run, "cancelled", "its results are not wanted any more")
 
     def _plan_asked(self, event: PlanAsked) -> None:
@@ -309,8 +320,10 @@ class ClientMachine:
         if run is None:
             return
         run.credit = told.credit
+        self._landed(run, told.stored)
         if run.state == "submitting":
             run.move("accepted", self._now)
+            run.land()
             self._progress(run)
 
     def _inputs_stored(self, told: InputsStored) -> None:
@@ -318,13 +331,15 @@ class ClientMachine:
         if run is None or run.state != "accepted":
             return
         run.credit = told.credit
-        for item in [*run.flying, *run.waiting]:
-            if any(first <= item <= last for first, last in told.ranges):
-                self._stored(run, item)
+        self._landed(run, told.ranges)
         if run.resuming:  # what it does not list it never got
             run.resuming = False
-            run.waiting = {**dict.fromkeys(sorted(run.flying)), **run.waiting}
-            run.flying = {}
+            run.land()
+
+    def _landed(self, run: ClientRun, ranges: tuple[tuple[int, int], ...]) -> None:
+        for item in [*run.flying, *run.waiting]:
+            if any(first <= item <= last for first, last in ranges):
+                self._stored(run, item)
 
     def _item_failed(self, told: ItemFailed) -> None:
         run = self.runs.get(told.run)
@@ -344,8 +359,12 @@ class ClientMachine:
 
     def _rejected(self, told: Rejected) -> None:
         run = self.runs.get(told.run)
-        if run is not None:
+        if run is None:
+            return
+        if not told.doubtful:
             self._end(run, told.kind, told.reason)
+        elif run.state == "accepted":  # else `submit` is repeated until it is answered itself
+            run.unsure = True
 
     def _planned(self, told: Planned) -> None:
         self._out += self._questions.answer(told.request, told)

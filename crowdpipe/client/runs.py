@@ -8,6 +8,9 @@ from typing import Literal
 from crowdpipe.client.events import RunAsked
 from crowdpipe.client.items import Items
 from wire.ids import ActivationId
+from wire.messages.requests import ALONG_COUNT, ALONG_NBYTES
+
+FIRST_S = 0.005  # so long `submit` waits for first inputs to take along
 
 RunState = Literal["submitting", "accepted", "ended"]
 _NEXT: dict[RunState, tuple[RunState, ...]] = {
@@ -20,6 +23,8 @@ _NEXT: dict[RunState, tuple[RunState, ...]] = {
 @dataclass(slots=True)
 class ClientRun:
     """`waiting` inputs were offered and not sent, `flying` ones sent and not known as stored.
+    `submitted`: it was said once; `along`: so many of the offered inputs may go with it, of
+    `along_nbytes` together, and `full` says that no more may.
     `unsure`: what was said may be lost; `repeat_at`: when to ask again what there is, if something
     is awaited; `acks`: outcomes to acknowledge; `waits`: kind and reason of what keeps it from
     going on, as the orchestrator says."""
@@ -35,6 +40,10 @@ class ClientRun:
     offered: int = 0
     taken: int = 0
     stored: int = 0
+    submitted: bool = False
+    along: int = 0
+    along_nbytes: int = 0
+    full: bool = False
     waiting: dict[int, None] = field(default_factory=dict)
     flying: dict[int, None] = field(default_factory=dict)
     settled: Items = field(default_factory=Items)
@@ -80,10 +89,40 @@ class ClientRun:
     def complete(self) -> bool:
         return self.count is not None and len(self.settled) >= self.count
 
+    def offer(self, item: int, nbytes: int) -> None:
+        """The next input is here."""
+        self.offered = max(self.offered, item + 1)
+        self.waiting[item] = None
+        self.full = self.full or self.along_nbytes + nbytes > ALONG_NBYTES
+        if not self.full:
+            self.along, self.along_nbytes = self.along + 1, self.along_nbytes + nbytes
+            self.full = self.along == ALONG_COUNT
+
+    def submit_at(self) -> float:
+        """When to submit, for the first time or again."""
+        whole = self.count is not None and self.offered >= self.count
+        at_once = self.submitted or self.full or whole
+        return self.repeat_at if at_once else self.begun_at + FIRST_S
+
+    def fly_along(self) -> list[int]:
+        """The inputs that go with the first `submit`; with its repetitions none does."""
+        first = list(self.waiting)[: 0 if self.submitted else self.along]
+        for item in first:
+            del self.waiting[item]
+            self.flying[item] = None
+        self.submitted = True
+        return first
+
+    def land(self) -> None:
+        """What flies and is not known as stored is to be sent again, first of all."""
+        self.waiting = {**dict.fromkeys(sorted(self.flying)), **self.waiting}
+        self.flying = {}
+
     def may_offer(self) -> int:
-        """How many inputs in total may be offered by now."""
+        """How many inputs in total may be offered by now. Before the run is accepted, those that
+        could go along with it."""
         if self.state != "accepted":
-            return 0
+            return min(ALONG_COUNT, self.asked.window)
         room = self.asked.window - (self.offered - self.taken)
         return self.offered + max(0, min(self.credit - self.unstored, room))
 

@@ -28,6 +28,7 @@ from wire.messages.requests import (
 )
 
 RUN, END_CUT, WINDOW, COUNT = "run", 3, 6, 9
+NBYTES = 100
 LIMIT_S = 1e6  # of the run: here nothing is given up
 MOST_ROUNDS = 400
 
@@ -52,7 +53,7 @@ class Desk:
         if isinstance(message, Submit):
             self.known, self.granted = True, max(1, self.credit)
             self.count = message.count if self.count is None else self.count
-            return [Accepted(RUN, "digest", self.granted)]
+            return [Accepted(RUN, "digest", self.granted, self._ranges())]
         if isinstance(message, ActivationId):
             return self._input(message.item)
         if isinstance(message, Resume):
@@ -68,7 +69,7 @@ class Desk:
 
     def _input(self, item: int) -> list[Message]:
         if not self.known:
-            return [Rejected(RUN, "timed_out", "not known")]
+            return [Rejected(RUN, "timed_out", "not known", doubtful=True)]
         if self.credit or not self.stored - self.outcomes.keys():
             self.stored.add(item)
         return [self.say()]
@@ -76,8 +77,10 @@ class Desk:
     def say(self) -> InputsStored:
         starving = not self.stored - self.outcomes.keys()
         self.granted = max(self.credit, int(starving))
-        ranges = tuple((item, item) for item in sorted(self.stored))
-        return InputsStored(RUN, ranges, self.granted)
+        return InputsStored(RUN, self._ranges(), self.granted)
+
+    def _ranges(self) -> tuple[tuple[int, int], ...]:
+        return tuple((item, item) for item in sorted(self.stored))
 
     def tell(self, item: int) -> Message:
         if self.outcomes[item]:
@@ -189,7 +192,7 @@ class AnyNetwork(RuleBasedStateMachine):
     def _deliver(self, message: Message) -> None:
         if isinstance(message, ActivationId):
             self.do(happened.ResultArrived(message))
-        elif not isinstance(message, Rejected):
+        else:
             self.do(happened.ResponseArrived(message))
 
     @precondition(lambda self: self.desk.stored - self.desk.outcomes.keys())
@@ -208,7 +211,7 @@ class AnyNetwork(RuleBasedStateMachine):
     def offer(self) -> None:
         self.inputs.add(self.offered)
         self.offered += 1
-        self.do(happened.InputOffered(RUN, self.offered - 1))
+        self.do(happened.InputOffered(RUN, self.offered - 1, NBYTES))
         if self.offered == COUNT:
             self.do(happened.InputsEnded(RUN, COUNT))
 
@@ -305,7 +308,7 @@ def test_a_run_that_lacks_credit_asks_again_though_nothing_is_under_way() -> Non
     machine.handle(happened.OrchestratorSeen(True, "life"), 0.0)
     machine.handle(happened.Connected(), 0.0)
     machine.handle(happened.ResponseArrived(Accepted(RUN, "digest", 1)), 1.0)
-    machine.handle(happened.InputOffered(RUN, 0), 1.0)
+    machine.handle(happened.InputOffered(RUN, 0, NBYTES), 1.0)
     machine.handle(happened.ResponseArrived(InputsStored(RUN, ((0, 0),), 0)), 1.0)
     machine.handle(happened.ResultArrived(ActivationId(RUN, 0, END_CUT)), 2.0)
     machine.handle(happened.OutcomeTaken(RUN), 2.0)

@@ -9,9 +9,12 @@ import pytest
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
 from crowdpipe.client.machine import RENEW_S, SUBMIT_AGAIN_S, ClientMachine
+from crowdpipe.client.runs import FIRST_S
 from crowdpipe.client.surroundings import ABSENT_S, ANSWER_LIMIT_S
 from wire.ids import ActivationId
 from wire.messages.requests import (
+    ALONG_COUNT,
+    ALONG_NBYTES,
     Accepted,
     AcknowledgeResults,
     CancelRun,
@@ -31,6 +34,7 @@ from wire.messages.requests import (
 
 OPTIONS = RunOptions(exact=True)
 LIMIT_S = 100.0
+NBYTES = 1000
 
 
 class Desk:
@@ -90,13 +94,19 @@ def ask(desk: Desk, count: int | None = None, window: int = 10, total: bool = Fa
 
 
 def accepted(desk: Desk, count: int | None = None, window: int = 10, credit: int = 4) -> list[Any]:
+    """A run that was accepted before any input of it was there."""
     connect(desk)
     ask(desk, count, window)
+    desk.pass_time(FIRST_S)
     return desk.answer(Accepted("r", "d" * 64, credit))
 
 
-def offer(desk: Desk, *items: int) -> list[Any]:
-    return [each for item in items for each in desk.hear(ev.InputOffered("r", item))]
+def offer(desk: Desk, *items: int, nbytes: int = NBYTES) -> list[Any]:
+    return [each for item in items for each in desk.hear(ev.InputOffered("r", item, nbytes))]
+
+
+def sent(told: list[Any]) -> list[int]:
+    return [each.activation.item for each in of(told, ins.SendInput)]
 
 
 def result(desk: Desk, item: int) -> list[Any]:
@@ -106,8 +116,8 @@ def result(desk: Desk, item: int) -> list[Any]:
 def test_a_run_is_submitted_until_it_is_accepted(desk: Desk):
     connect(desk)
     ask(desk, 3)
-    assert desk.said(Submit) == [Submit("r", "toy", OPTIONS, 3)]
-    assert len(requests(desk.pass_time(3 * SUBMIT_AGAIN_S), Submit)) == 3
+    alone = Submit("r", "toy", OPTIONS, 3)
+    assert requests(desk.pass_time(3 * SUBMIT_AGAIN_S + FIRST_S), Submit) == [alone] * 4
     desk.answer(Accepted("r", "d" * 64, 2))
     assert not requests(desk.pass_time(3 * SUBMIT_AGAIN_S), Submit)
 
@@ -119,12 +129,128 @@ def test_nothing_is_said_before_there_is_a_connection(desk: Desk):
 
 
 def test_inputs_go_out_within_the_credits(desk: Desk):
-    assert accepted(desk, credit=2) == [ins.Grant("r", 2)]
-    assert of(offer(desk, 0, 1), ins.SendInput) == [
-        ins.SendInput(ActivationId("r", item, 0)) for item in (0, 1)
-    ]
+    accepted(desk, credit=2)
+    assert sent(offer(desk, 0, 1, 2, 3)) == [0, 1]
     told = desk.answer(InputsStored("r", ((0, 0),), 2))
-    assert told == [ins.ForgetInput(ActivationId("r", 0, 0)), ins.Grant("r", 3)]
+    assert of(told, ins.ForgetInput) == [ins.ForgetInput(ActivationId("r", 0, 0))]
+    assert sent(told) == [2]
+    told = desk.answer(InputsStored("r", ((0, 3),), 2))
+    assert of(told, ins.Grant) == [ins.Grant("r", 6)]
+
+
+def test_the_first_inputs_go_right_behind_the_submit(desk: Desk):
+    connect(desk)
+    assert ask(desk, 2) == [ins.Grant("r", ALONG_COUNT)]
+    assert offer(desk, 0) == []
+    assert offer(desk, 1) == [
+        ins.Say(Submit("r", "toy", OPTIONS, 2, along=2)),
+        ins.SendInput(ActivationId("r", 0, 0)),
+        ins.SendInput(ActivationId("r", 1, 0)),
+    ]
+
+
+def test_no_more_inputs_go_along_than_may_and_the_others_wait(desk: Desk):
+    connect(desk)
+    ask(desk)
+    told = offer(desk, *range(ALONG_COUNT))
+    assert requests(told, Submit)[0].along == ALONG_COUNT
+    assert sent(told) == list(range(ALONG_COUNT))
+    assert not sent(offer(desk, ALONG_COUNT))
+    told = desk.answer(Accepted("r", "d" * 64, 4, ((0, ALONG_COUNT - 1),)))
+    assert sent(told) == [ALONG_COUNT]
+
+
+def test_inputs_that_are_large_wait_until_the_run_is_accepted(desk: Desk):
+    connect(desk)
+    ask(desk)
+    offer(desk, 0, nbytes=ALONG_NBYTES - 1)
+    told = offer(desk, 1, nbytes=2) + offer(desk, 2, nbytes=1)
+    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, None, along=1)]
+    assert sent(told) == [0]
+
+
+def test_a_large_first_input_holds_nothing_up(desk: Desk):
+    connect(desk)
+    ask(desk)
+    told = offer(desk, 0, nbytes=ALONG_NBYTES + 1)
+    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS)]
+    assert not sent(told)
+
+
+def test_a_submit_waits_only_a_moment_for_inputs(desk: Desk):
+    connect(desk)
+    ask(desk)
+    offer(desk, 0)
+    assert not desk.pass_time(FIRST_S / 2)
+    told = desk.pass_time(FIRST_S / 2)
+    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, None, along=1)]
+    assert sent(told) == [0]
+
+
+def test_a_submit_that_is_repeated_goes_alone(desk: Desk):
+    connect(desk)
+    ask(desk, 1)
+    offer(desk, 0)
+    told = desk.pass_time(2 * SUBMIT_AGAIN_S)
+    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, 1)] * 2
+    assert not sent(told)
+
+
+def test_what_was_taken_along_is_let_go_and_what_was_not_goes_again(desk: Desk):
+    connect(desk)
+    ask(desk, 3)
+    offer(desk, 0, 1, 2)
+    told = desk.answer(Accepted("r", "d" * 64, 4, ((1, 1),)))
+    assert of(told, ins.ForgetInput) == [ins.ForgetInput(ActivationId("r", 1, 0))]
+    assert sent(told) == [0, 2]
+    assert not sent(desk.answer(Accepted("r", "d" * 64, 4, ((1, 1),))))
+
+
+def test_an_orchestrator_that_takes_nothing_along_gets_all_again_at_once(desk: Desk):
+    connect(desk)
+    ask(desk, 2)
+    offer(desk, 0, 1)
+    told = desk.answer(Accepted("r", "d" * 64, 1))
+    assert sent(told) == [0]
+    assert sent(desk.answer(InputsStored("r", ((0, 0),), 1))) == [1]
+
+
+def test_that_an_input_overtook_its_submit_is_no_refusal(desk: Desk):
+    connect(desk)
+    ask(desk, 1)
+    offer(desk, 0)
+    doubtful = Rejected("r", "timed_out", "not known here", doubtful=True)
+    assert desk.answer(doubtful) == []
+    assert not requests(desk.answer(Accepted("r", "d" * 64, 4, ((0, 0),))), Resume)
+    assert requests(desk.answer(doubtful), Resume) == [Resume("r")]
+    (end,) = of(desk.answer(Rejected("r", "timed_out", "not known here")), ins.EndRun)
+    assert end.kind == "timed_out"
+
+
+def test_a_result_may_overtake_the_acceptance(desk: Desk):
+    connect(desk)
+    ask(desk, 1)
+    offer(desk, 0)
+    told = result(desk, 0)
+    assert of(told, ins.GiveResult)
+    assert of(told, ins.EndRun) == [ins.EndRun("r")]
+    assert desk.answer(Accepted("r", "d" * 64, 4, ((0, 0),))) == []
+
+
+def test_a_refused_run_lets_go_of_what_went_along(desk: Desk):
+    connect(desk)
+    ask(desk, 2)
+    offer(desk, 0, 1)
+    told = desk.answer(Rejected("r", "unknown_model", "there is no model 'toy'"))
+    assert {each.activation.item for each in of(told, ins.ForgetInput)} == {0, 1}
+    assert of(told, ins.EndRun)
+
+
+def test_of_a_run_that_was_never_submitted_nothing_is_said(desk: Desk):
+    connect(desk)
+    ask(desk, 1)
+    told = desk.hear(ev.RunAbandoned("r"))
+    assert [type(each) for each in told] == [ins.EndRun]
 
 
 def test_the_window_bounds_what_nobody_has_taken(desk: Desk):
@@ -225,7 +351,7 @@ def test_an_abandoned_run_is_cancelled_and_its_inputs_let_go(desk: Desk):
     assert requests(told, CancelRun) == [CancelRun("r")]
     assert of(told, ins.ForgetInput) == [ins.ForgetInput(ActivationId("r", 0, 0))]
     assert desk.machine.wake_at() is None
-    assert desk.hear(ev.InputOffered("r", 1)) == [ins.ForgetInput(ActivationId("r", 1, 0))]
+    assert desk.hear(ev.InputOffered("r", 1, NBYTES)) == [ins.ForgetInput(ActivationId("r", 1, 0))]
 
 
 @pytest.mark.parametrize(
