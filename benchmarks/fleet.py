@@ -7,7 +7,7 @@ leaving the `with`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ from crowdpipe.watching.watcher import Watcher
 from wire.errors import OperatorError
 from wire.manifest import Manifest
 from wire.messages.events import PartitionLoaded
+from wire.messages.residency import PartitionResidency
 
 ONLINE_LIMIT_S = 60.0
 EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of it
@@ -65,6 +66,7 @@ class Fleet:
         self.manifest: Manifest
         self.watcher: Watcher
         self._agents: LocalAgents
+        self._watched: ExitStack
         self._system: ServedSystem
 
     def __enter__(self) -> Fleet:
@@ -86,11 +88,38 @@ class Fleet:
             wishes = CutWishes(max_shape=self._given.max_shape, cut_after=self._spec.cut_after)
             self.manifest = add_model(store, self._given.model, self._given.name, wishes)
         self.work = self._given.ready(self.manifest)
-        login = login_of(self._home, self._url, WATCHER)
-        self.watcher = stack.enter_context(Watcher(login, hear=self.happenings.hear))
+        self._watched = stack.enter_context(ExitStack())
+        self._watch()
         specs = list(self._agent_specs(stack, record))
         self._agents = stack.enter_context(LocalAgents(specs, self._home / "agents", "warning"))
         self.watcher.wait(self._all_there, ONLINE_LIMIT_S, "the agents and the model")
+
+    def _watch(self) -> None:
+        login = login_of(self._home, self._url, WATCHER)
+        watcher = Watcher(login, hear=self.happenings.hear)
+        self.watcher = self._watched.enter_context(watcher)
+
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """Without the watcher meanwhile, which reads all that everybody says: nobody needs one to
+        serve a model."""
+        self._watched.close()
+        try:
+            yield
+        finally:
+            self._watch()
+            self.watcher.wait(self._all_there, ONLINE_LIMIT_S, "the agents and the model")
+
+    def served(self) -> tuple[str, ...]:
+        """Who serves what now."""
+        return self.watcher.look(
+            lambda seen: tuple(
+                f"{name} {entry.partition}"
+                for name in self.names
+                for entry in _partitions(seen, name)
+                if entry.status == "resident"
+            )
+        )
 
     def _agent_specs(self, stack: ExitStack, record: UpRecord) -> Iterator[AgentSpec]:
         rack, memory_nbytes = self._spec.rack, self._spec.memory_nbytes
@@ -168,3 +197,8 @@ class Fleet:
         traceback: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+
+def _partitions(seen: Observation, name: str) -> tuple[PartitionResidency, ...]:
+    residency = seen.devices[name].residency
+    return residency.partitions if residency is not None else ()

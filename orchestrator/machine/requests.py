@@ -50,6 +50,7 @@ from wire.messages.requests import (
     Request,
     RequestPlan,
     Resume,
+    RunOptions,
     Submit,
 )
 
@@ -126,9 +127,20 @@ def _checked(state: State, asked: Submit) -> Manifest:
         raise InvalidInput(f"a lifetime of {options.lifetime_s} s is not possible")
     check_policy(options.policy)
     check_wanted(manifest, options.partitions)
-    with contextlib.suppress(NoDevice):  # one may come: the run waits for it, within a limit
-        require(manifest, offers(state, hopeful=True), options.partitions)
+    if not _is_served(state, manifest, options):
+        with contextlib.suppress(NoDevice):  # one may come: the run waits for it, within a limit
+            require(manifest, offers(state, hopeful=True), options.partitions)
     return manifest
+
+
+def _is_served(state: State, manifest: Manifest, options: RunOptions) -> bool:
+    """There is a plan such as this run asks for, with a device for each partition: what stands
+    need not be searched for, which takes 40 ms for 19 segments and 5 devices."""
+    plan = state.plans.get((manifest.digest, options.exact))
+    if plan is None or not plan.placements:
+        return False
+    placed = all(placement.likely is not None for placement in plan.placements)
+    return placed and options.partitions in (None, len(plan.placements))
 
 
 def _own(state: State, party: str, name: str) -> Run | None:

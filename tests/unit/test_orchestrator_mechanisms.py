@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.machine import instructions as ins
 from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.search import Search
 from tests.support.fake_fleet import CLIENT, FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
@@ -199,6 +200,24 @@ def test_a_run_gets_as_many_partitions_as_it_asked_for(partitions: int) -> None:
     world.complete(items=2)
     (plan,) = world.machine.state.plans.values()
     assert len(plan.placements) == partitions
+
+
+def test_a_run_that_the_standing_plan_serves_does_not_search_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = three()
+    world.submit("r1", items=2, options=RunOptions(partitions=3))
+    world.complete("r1", items=2)
+    searched = []
+    best = Search.best
+    monkeypatch.setattr(Search, "best", lambda self: searched.append(1) or best(self))
+    for index in range(5):
+        world.submit(f"again-{index}", items=1, options=RunOptions(partitions=3))
+        world.complete(f"again-{index}", items=1)
+    assert len(searched) <= 1  # what was measured in the first run is judged once
+    world.submit("other", items=1, options=RunOptions(partitions=2))
+    world.complete("other", items=1)
+    assert len(searched) > 1
 
 
 def test_runs_that_want_different_partitions_wait_for_each_other() -> None:
