@@ -2,8 +2,9 @@
 
 `GET|HEAD|PUT|DELETE /blobs/{digest}`, `GET /manifests`, `GET|PUT|DELETE /manifests/{name}` and
 `GET /health`. Blobs stream in both directions, never held whole; a single `Range` resumes a
-download. Every error is JSON `{kind, reason}` with the typed errors of `wire.errors`. Who may do
-what is decided before a byte of the body is read.
+download, and who accepts `wire.packed` on a slow link gets that. Every error is JSON
+`{kind, reason}` with the typed errors of `wire.errors`. Who may do what is decided before a byte of
+the body is read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from model_store.blobs import BlobStore, BlobWriter, missing
 from model_store.manifests import MAX_MANIFEST_NBYTES, ManifestStore
 from model_store.ranges import ByteRange, parse_range
 from model_store.upload import Upload
+from wire import packed
 from wire.errors import (
     BlobCorrupt,
     BlobMissing,
@@ -154,6 +156,8 @@ def _answer(request: Request, blobs: BlobStore, digest: str) -> Response:
         "ETag": etag,
         "Accept-Ranges": "bytes",
         "Cache-Control": "private, max-age=31536000, immutable",
+        "Vary": "Accept",
+        packed.LENGTH_HEADER: str(nbytes),
     }
     if etag in [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]:
         return Response(status_code=304, headers=headers)
@@ -176,11 +180,15 @@ def _stream(
     headers: dict[str, str],
     partial: bool,
 ) -> Response:
-    headers["Content-Length"] = str(len(part))
     status, media = 206 if partial else 200, "application/octet-stream"
+    link = packed.accepted_link(request.headers.get("accept", ""))
     if request.method == "HEAD":
+        headers["Content-Length"] = str(len(part))
         return Response(status_code=status, headers=headers, media_type=media)
     chunks: Iterator[bytes] = blobs.read(digest, part.start, part.stop)
+    if link is not None:
+        return StreamingResponse(packed.pack(chunks, link), status, headers, packed.CONTENT_TYPE)
+    headers["Content-Length"] = str(len(part))
     return StreamingResponse(chunks, status, headers, media)
 
 

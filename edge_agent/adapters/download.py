@@ -1,7 +1,8 @@
 """One blob over HTTP into the cache: resumed, counted, hashed while it is written.
 
-What is on disk already is hashed first; the rest is asked for with a Range. The announced length
-is compared before anything is written, and never exceeded. Retrying and choosing what to fetch
+What is on disk already is hashed first; the rest is asked for with a Range, and on a slow link
+packed (`wire.packed`), which a store may leave. The announced length is compared before anything is
+written, and never exceeded. Retrying and choosing what to fetch
 are others' work.
 """
 
@@ -13,11 +14,12 @@ import hashlib
 import http.client
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from edge_agent.adapters.store_address import StoreAddress
+from edge_agent.adapters.unpacking_pace import UnpackingPace
 from wire.errors import (
     BlobCorrupt,
     BlobMissing,
@@ -28,6 +30,8 @@ from wire.errors import (
     RunCancelled,
     StoreUnreachable,
 )
+from wire.packed import CONTENT_TYPE, LENGTH_HEADER, Unpacking
+from wire.planes import Buffer
 
 CHUNK_NBYTES = 1 << 16
 TIMEOUT_S = 20.0
@@ -46,28 +50,32 @@ class StoreConnection:
         self._address: StoreAddress | None = None
         self._link: http.client.HTTPConnection | None = None
 
-    def get(self, address: StoreAddress, digest: str, offset: int) -> http.client.HTTPResponse:
+    def get(
+        self, address: StoreAddress, digest: str, offset: int, accept: str
+    ) -> http.client.HTTPResponse:
         """The store's answer from byte `offset` on. Raises `StoreUnreachable`."""
         reused = self._link is not None and address == self._address
         try:
-            return self._ask(address, digest, offset)
+            return self._ask(address, digest, offset, accept)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if not reused:
                 raise _unreachable(address, error) from None
         try:  # a store closes connections that were idle: that is no failure yet
-            return self._ask(address, digest, offset)
+            return self._ask(address, digest, offset, accept)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise _unreachable(address, error) from None
 
-    def _ask(self, address: StoreAddress, digest: str, offset: int) -> http.client.HTTPResponse:
+    def _ask(
+        self, address: StoreAddress, digest: str, offset: int, accept: str
+    ) -> http.client.HTTPResponse:
         if self._link is None or address != self._address:
             self.close()
             kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
             self._link = kind(address.host, address.port, timeout=self._timeout_s)
             self._address = address
-        extra = {"Range": f"bytes={offset}-"} if offset else {}
+        extra = {"Accept": accept} | ({"Range": f"bytes={offset}-"} if offset else {})
         self._link.request("GET", address.blob(digest), headers={**self._headers, **extra})
         return self._link.getresponse()
 
@@ -78,7 +86,8 @@ class StoreConnection:
 
 
 class Download:
-    """A blob of `nbytes` bytes on its way into `part`."""
+    """A blob of `nbytes` bytes on its way into `part`. `measured` is told the bytes that came over
+    the link, and how long they took."""
 
     def __init__(
         self,
@@ -88,6 +97,7 @@ class Download:
         progress: Callable[[int], None],
         cancelled: Callable[[], bool],
         measured: Callable[[int, float], None],
+        unpacking: UnpackingPace,
     ) -> None:
         self._digest = digest
         self._nbytes = nbytes
@@ -95,6 +105,7 @@ class Download:
         self._progress = progress
         self._cancelled = cancelled
         self._measured = measured
+        self._unpacking = unpacking
 
     def run(self, connection: StoreConnection, address: StoreAddress) -> None:
         """Returns when `part` holds the whole blob and its digest was checked.
@@ -124,7 +135,7 @@ class Download:
         hashing = hashlib.sha256()
         offset = self._resume(file, hashing)
         while offset < self._nbytes:
-            response = connection.get(address, self._digest, offset)
+            response = connection.get(address, self._digest, offset, self._unpacking.accept())
             try:
                 offset = self._accept(response, file, hashing, offset, address)
                 hashing, offset = self._stream(response, file, hashing, offset, address)
@@ -163,11 +174,11 @@ class Download:
         if response.status not in (200, 206):
             raise _refusal(response, self._digest, address)
         begins = offset if response.status == 206 else 0
-        announced = response.length
-        if announced is not None and announced != self._nbytes - begins:
+        announced = _announced(response, begins)
+        if announced is not None and announced != self._nbytes:
             raise BlobCorrupt(
                 f"blob {self._digest[:12]} should have {self._nbytes} bytes, but the store "
-                f"announces {begins + announced}; add the model again"
+                f"announces {announced}; add the model again"
             )
         if response.status == 206 and not _starts_at(response, offset):
             raise BlobCorrupt(f"the store answered with another range of {self._digest[:12]}")
@@ -186,17 +197,50 @@ class Download:
     ) -> tuple[hashlib._Hash, int]:
         if offset == 0:
             hashing = hashlib.sha256()
-        began_s, began = time.monotonic(), offset
-        while offset < self._nbytes:
-            chunk = self._read(response, address, self._nbytes - offset)
-            file.write(chunk)
-            hashing.update(chunk)
-            offset += len(chunk)
+        began_s, came = time.monotonic(), 0
+        pieces = self._unpacked if _is_packed(response) else self._plain
+        for piece, nbytes in pieces(response, address, self._nbytes - offset):
+            offset += len(piece)
+            if offset > self._nbytes:
+                raise BlobCorrupt(f"the store sent more than blob {self._digest[:12]}")
+            file.write(piece)
+            hashing.update(piece)
+            came += nbytes
             self._progress(offset)
             self._stop_if_cancelled()
         file.flush()
-        self._measured(offset - began, time.monotonic() - began_s)
+        self._measured(came, time.monotonic() - began_s)
         return hashing, offset
+
+    def _plain(
+        self, response: http.client.HTTPResponse, address: StoreAddress, wanted: int
+    ) -> Iterator[tuple[Buffer, int]]:
+        """What comes, and how many bytes that took on the way."""
+        while wanted:
+            chunk = self._read(response, address, wanted)
+            wanted -= len(chunk)
+            yield chunk, len(chunk)
+
+    def _unpacked(
+        self, response: http.client.HTTPResponse, address: StoreAddress, wanted: int
+    ) -> Iterator[tuple[Buffer, int]]:
+        """The same of blocks, to their end, so that the connection can be used again."""
+        unpacking, came = Unpacking(), 0
+        while wanted > 0:
+            chunk = self._read(response, address, CHUNK_NBYTES)
+            came += len(chunk)
+            for block in self._unpacking.timed(unpacking, chunk):
+                wanted -= len(block)
+                yield block, came
+                came = 0
+        if not unpacking.whole or self._is_more(response):
+            raise BlobCorrupt(f"the store sent more than blob {self._digest[:12]}")
+
+    def _is_more(self, response: http.client.HTTPResponse) -> bool:
+        try:
+            return bool(response.read(1))
+        except (OSError, http.client.HTTPException):
+            return False  # all that is wanted came
 
     def _read(
         self, response: http.client.HTTPResponse, address: StoreAddress, wanted: int
@@ -215,6 +259,18 @@ class Download:
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():
             raise RunCancelled(f"fetching {self._digest[:12]} was cancelled")
+
+
+def _is_packed(response: http.client.HTTPResponse) -> bool:
+    return response.headers.get_content_type() == CONTENT_TYPE
+
+
+def _announced(response: http.client.HTTPResponse, begins: int) -> int | None:
+    """Bytes of the whole blob, as far as the answer says."""
+    if not _is_packed(response):
+        return None if response.length is None else begins + response.length
+    said = response.getheader(LENGTH_HEADER) or ""
+    return int(said) if said.isdecimal() else None
 
 
 def _starts_at(response: http.client.HTTPResponse, offset: int) -> bool:

@@ -18,6 +18,7 @@ from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.download import Download, StoreConnection
 from edge_agent.adapters.link import Link
 from edge_agent.adapters.store_address import parse_store
+from edge_agent.adapters.unpacking_pace import UnpackingPace
 from wire.errors import CrowdpipeError, LoadFailed, StoreUnreachable
 from wire.manifest import BlobRef
 
@@ -55,6 +56,7 @@ class Fetcher:
     ) -> None:
         self._cache = cache
         self._link = link
+        self._unpacking = UnpackingPace(link)
         self._listener = listener
         self._broker_host = broker_host
         self._login = (user, secret)
@@ -134,6 +136,7 @@ class Fetcher:
             progress=self._limited(blob.digest),
             cancelled=wanted.cancelled.is_set,
             measured=self._link.received,
+            unpacking=self._unpacking,
         )
         download.run(connection, address)
         return self._cache.admit(blob.digest)

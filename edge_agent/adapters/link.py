@@ -40,6 +40,11 @@ class Link:
         return self._rtt_s
 
     @property
+    def down_nbytes_per_s(self) -> float | None:
+        """Of what we fetch."""
+        return self._down
+
+    @property
     def nbytes_per_s(self) -> float | None:
         """Of what we send; of what we fetch as long as nothing large was sent."""
         return self._down if self._up is None else self._up

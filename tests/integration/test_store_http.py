@@ -6,8 +6,10 @@ import base64
 import hashlib
 import http.client
 import json
+import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -24,6 +26,7 @@ from model_store.server import StoreServer
 from tests.support.manifests import manifest_about
 from wire.errors import OperatorError, PortTaken, Refused, StoreUnreachable, TooLarge
 from wire.ids import digest_of
+from wire.packed import CONTENT_TYPE, LENGTH_HEADER, Unpacking, accept
 from wire.topics import Role
 from wire.users import User, Users, write_users
 
@@ -108,6 +111,28 @@ def test_a_range_of_something_else_gets_it_all(server: StoreServer, phone: Calle
     assert (answer[0], answer[2]) == (200, b"short")
     answer = phone("GET", f"/blobs/{digest}", Range="bytes=1-", If_Range=f'"{digest}"')
     assert (answer[0], answer[2]) == (206, b"hort")
+
+
+def test_who_has_a_slow_link_gets_fewer_bytes(server: StoreServer, phone: Caller):
+    values = [random.Random(1).gauss(0.0, 0.04) for _ in range(400_000)]
+    data = struct.pack(f"<{len(values)}f", *values)
+    digest = server.blobs.put([data]).digest
+    status, headers, body = phone("GET", f"/blobs/{digest}", Accept=accept(6e6))
+    assert (status, headers["Content-Type"]) == (200, CONTENT_TYPE)
+    assert headers[LENGTH_HEADER] == str(len(data))
+    assert len(body) < 0.87 * len(data)
+    assert b"".join(map(bytes, Unpacking().feed(body))) == data
+    some = {"Range": "bytes=1000001-", "Accept": accept(6e6)}
+    status, headers, body = phone("GET", f"/blobs/{digest}", **some)
+    assert (status, headers["Content-Range"]) == (206, f"bytes 1000001-1599999/{len(data)}")
+    assert b"".join(map(bytes, Unpacking().feed(body))) == data[1000001:]
+
+
+@pytest.mark.parametrize("header", ["*/*", accept(1e9)])
+def test_who_has_a_fast_link_gets_them_as_they_are(server: StoreServer, phone: Caller, header: str):
+    digest = server.blobs.put([bytes(100_000)]).digest
+    status, headers, body = phone("GET", f"/blobs/{digest}", Accept=header)
+    assert (status, headers["Content-Length"], body) == (200, "100000", bytes(100_000))
 
 
 def test_what_the_asker_has_is_not_sent_again(server: StoreServer, phone: Caller):
