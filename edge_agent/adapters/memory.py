@@ -136,6 +136,12 @@ def trim() -> None:
         trimmer[1]()
 
 
+def trim_own_heap() -> None:
+    """Hand the end of the calling thread's own heap back, which `trim` does for the heap of the
+    first thread alone: freeing a block beside it has the allocator look."""
+    bytearray(2 * _TRIM_NBYTES)
+
+
 def collect_and_trim() -> None:
     """As `trim`, after Python has freed what only cycles hold: takes some 10 ms."""
     gc.collect()

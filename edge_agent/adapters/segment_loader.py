@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +50,11 @@ class SegmentLoader:
         self._exact, self._streamed, self._threads = exact, streamed, threads
         self._room_nbytes = room_nbytes
         self.prepare_s = 0.0
+
+    def has_prepared(self, refs: Sequence[SegmentRef]) -> bool:
+        """All of them: then `load` may be called from several threads."""
+        find = self._cache.prepared.find
+        return all(find(ref.graph.digest, self._exact) is not None for ref in refs)
 
     def load(self, ref: SegmentRef) -> LoadedSegment:
         """Raises `LoadFailed`, `OverBudget`, `BlobMissing` or `BlobCorrupt`."""
