@@ -35,6 +35,7 @@ from wire.ids import PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
 
 UNVERIFIED_S = 86_400.0  # a cached blob is hashed again in idle time after a day
+SWAPPING_S = 60.0  # a partition that another follows sooner is one of several that take turns
 RATED_NBYTES = 1 << 20  # a smaller load shows what any load costs, and no rate
 
 _log = logging.getLogger("crowdpipe.agent.executor")
@@ -98,6 +99,7 @@ class Executor:
         self._thread = threading.Thread(target=self._work, name="executor", daemon=True)
         self._partition: Partition | None = None
         self._floor_nbytes = 0
+        self._loaded_at_s = float("-inf")
         self._cost_done, self._cost_s = 0.0, 0.0
         self._loaded_nbytes, self._loaded_s = 0, 0.0
 
@@ -210,7 +212,9 @@ class Executor:
             budget_nbytes=budget_nbytes,
             threads=self._threads,
             prepare_nbytes=prepare_nbytes,
+            stays=began_s - self._loaded_at_s >= SWAPPING_S,
         )
+        self._loaded_at_s = began_s
         self._cache.touch(tuple(blob.digest for blob in assigned.blobs))
         prepare_s = self._partition.prepare_s
         loaded = Loaded(

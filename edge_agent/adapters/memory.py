@@ -94,7 +94,8 @@ def keep_large_blocks_apart() -> None:
 def keep_room_for_frames() -> None:
     """As `keep_large_blocks_apart`, and each thread's heap keeps room for some frames when they
     are freed: fresh pages for every frame of 393 KB cost the thread that receives it 250 page
-    faults, a tenth of its time (measured). For a device with memory to spare."""
+    faults, a tenth of its time (measured). For a device with memory to spare, since some
+    megabytes then come and go."""
     _limit_blocks(LARGE_NBYTES, _ROOMY_NBYTES)
 
 

@@ -51,8 +51,10 @@ class Partition:
         budget_nbytes: int,
         threads: int = 1,
         prepare_nbytes: int | None = None,
+        stays: bool = True,
     ) -> None:
         """`prepare_nbytes` bounds what may be prepared on disk; None says as much as it takes.
+        `stays`: no other is expected to take its place soon.
 
         Raises `OverBudget`, `LoadFailed`, `BlobMissing` or `BlobCorrupt`.
         """
@@ -79,7 +81,7 @@ class Partition:
             raise
         finally:
             crew.dismiss(trim_own_heap)
-        if hurried:
+        if hurried and stays:
             keep_room_for_frames()
 
     @property
