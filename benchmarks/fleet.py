@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from benchmarks.bare import Bare
 from benchmarks.happenings import Happenings, Stage, whole_items
 from benchmarks.rack import Rack
 from benchmarks.work import Work
@@ -39,6 +40,7 @@ EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of i
 RUN_LIMIT_S = 300.0
 SETTLE_TRIES = 4
 ROOMY_NBYTES = 1 << 30
+BARE = ("bare-1", "bare-2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Fleet:
 
     def _start(self, stack: ExitStack) -> None:
         credentials = Credentials(self._home)
-        for name in self.names:
+        for name in (*self.names, *BARE):
             credentials.add(name, "device")
         self._system = stack.enter_context(ServedSystem(self._home))
         record = read_up(self._home)
@@ -172,6 +174,13 @@ class Fleet:
         """A remark if agents loaded partitions since `mark`: then not all of it was warm."""
         loads = self._loads(mark)
         return f"not all of it was warm: {loads} loads while measuring" if loads else ""
+
+    @contextmanager
+    def bare(self) -> Iterator[tuple[Bare, Bare]]:
+        """Two clients of the broker that could pass each other what agents do."""
+        one, other = (login_of(self._home, self._url, name) for name in BARE)
+        with Bare(one, BARE[0]) as first, Bare(other, BARE[1]) as second:
+            yield first, second
 
     @property
     def pids(self) -> dict[str, int]:

@@ -3,7 +3,8 @@
 A hop begins when a device has computed and ends when the next begins to compute the same item:
 encoding, handing to the broker, the broker, receiving, checking, decoding. Lone items only, so
 that nothing waits for a device that is busy. Read off the devices' own events, whose clock is one
-on one machine.
+on one machine. The rival is the floor: as many bytes from one bare MQTT client to another, through
+the same broker, right after.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from itertools import pairwise
 from benchmarks.bench import Bench, Outcome
 from benchmarks.fleet import Fleet
 from benchmarks.happenings import Stage
-from benchmarks.row import Row, at_most, measured, skipped
+from benchmarks.row import Rival, Row, at_most, measured, skipped
+from benchmarks.spread import spread
 from wire.messages.requests import Transport
 
 OVERHEAD_MS = 3.0
 LOSSLESS_SHARE = 0.87
+WARM_UP = 5
 MS = 1e3
 
 
@@ -46,7 +49,10 @@ def run(bench: Bench) -> Outcome:
     if not all(found.values()):
         why = "the model is one partition: there is no way from device to device"
         return Outcome(rows=[skipped("hop.overhead_auto", "everything but compute", "ms", why)])
-    return Outcome(rows=list(_rows(found)))
+    nbytes = found["raw"][0].nbytes
+    with fleet.bare() as (one, other):
+        bare = [one.pass_to(other, nbytes) for _ in range(WARM_UP + 4 * count)][WARM_UP:]
+    return Outcome(rows=list(_rows(found, bare)))
 
 
 def _hops(fleet: Fleet, transport: Transport, count: int) -> list[Hop]:
@@ -75,7 +81,7 @@ def hops(items: Iterable[list[Stage]]) -> Iterator[Hop]:
                 )
 
 
-def _rows(found: dict[str, list[Hop]]) -> Iterator[Row]:
+def _rows(found: dict[str, list[Hop]], bare: list[float]) -> Iterator[Row]:
     kib = sorted(hop.raw_nbytes for hop in found["auto"])[len(found["auto"]) // 2] / 1024
     size = f"activations of {kib:.0f} KiB"
     for name, text in (("auto", "as it is chosen"), ("raw", "raw"), ("zlib", "lossless zlib")):
@@ -85,6 +91,7 @@ def _rows(found: dict[str, list[Hop]]) -> Iterator[Row]:
             [MS * hop.overhead_s for hop in found[name]],
             "ms",
             target=at_most(OVERHEAD_MS) if name == "auto" else None,
+            rival=Rival("bare MQTT clients, no codec", MS * spread(bare).median),
         )
         yield measured(
             f"hop.codec_{name}",
