@@ -42,12 +42,14 @@ __all__ = [
     "Settings",
     "Tensor",
     "TensorHead",
+    "attempt_of",
     "decode_frame",
     "encode_frame",
     "encode_lossy_fp16",
     "encode_lossy_int8",
     "encode_strings",
     "encode_tensor",
+    "header_of",
     "peek",
     "rehead",
 ]
@@ -225,6 +227,19 @@ def decode_frame(data: Buffer, limit_nbytes: int) -> Frame:
 def peek(data: Buffer) -> Header:
     """The header alone, its fields checked; planes and check sum are not touched."""
     return _read_header(memoryview(data))[0]
+
+
+def attempt_of(data: Buffer) -> int:
+    """The attempt alone, of a frame that was read or made here before."""
+    return int(_FIXED.unpack_from(data, _START.size)[6])
+
+
+def header_of(frame: Frame, nbytes: int) -> Header:
+    """What `peek` says of the frame once it is encoded as `nbytes`."""
+    heads = tuple(
+        TensorHead(each.name, each.kind, each.shape, each.raw_nbytes) for each in frame.tensors
+    )
+    return Header(frame.model, frame.activation, frame.attempt, frame.settings, heads, nbytes)
 
 
 def rehead(data: Buffer, attempt: int, settings: Settings) -> bytes:

@@ -43,6 +43,7 @@ TIME_MORE_S = 1e-3
 DRIFT_MB = 2.0
 SETTLED_ROUNDS = 5  # of swapping, before memory is expected to be flat
 SWAPPED = 5
+LOOKS, LOOK_S = 5, 0.02  # at memory after each of them
 GROWING = tuple(size * MIB for size in (40, 64, 96, 128, 192, 256, 384, 512, 1024))
 SHRINKING = tuple(size * MIB for size in (32, 24, 16, 12))
 ROOMY_NBYTES = 2 << 30
@@ -302,6 +303,15 @@ def even_spans(manifest: Manifest, count: int) -> tuple[Span, ...]:
     return tuple(Span(each.first, each.last) for each in partition(manifest, offers, wanted))
 
 
+def _at_rest(pid: int) -> int:
+    """The least of some looks: what is under way when the last output comes is gone soon."""
+    looks = []
+    for _ in range(LOOKS):
+        looks.append(rss_nbytes(pid))
+        time.sleep(LOOK_S)
+    return min(looks)
+
+
 def _swap_rows(bench: Bench, desk: Desk, cells: Cells, outcome: Outcome) -> Iterator[Row]:
     spans = even_spans(cells.manifest, SWAPPED)
     rounds = bench.pick(15, 50)
@@ -315,8 +325,8 @@ def _swap_rows(bench: Bench, desk: Desk, cells: Cells, outcome: Outcome) -> Iter
             values = whole.inputs[0]
             for span in spans:
                 values = desk.compute("swapper", cells.manifest, span, values)[0]
-            rss.append(rss_nbytes(pid) / MB)
             round_s.append((time.monotonic() - begun) / len(spans))
+            rss.append(_at_rest(pid) / MB)
     settled = rss[SETTLED_ROUNDS:]
     yield measured(
         "memory.swap_drift",

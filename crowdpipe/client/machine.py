@@ -337,9 +337,8 @@ class ClientMachine:
             run.land()
 
     def _landed(self, run: ClientRun, ranges: tuple[tuple[int, int], ...]) -> None:
-        for item in [*run.flying, *run.waiting]:
-            if any(first <= item <= last for first, last in ranges):
-                self._stored(run, item)
+        for item in run.unstored_among(ranges):
+            self._stored(run, item)
 
     def _item_failed(self, told: ItemFailed) -> None:
         run = self.runs.get(told.run)

@@ -113,6 +113,11 @@ class ClientRun:
         self.submitted = True
         return first
 
+    def unstored_among(self, ranges: tuple[tuple[int, int], ...]) -> list[int]:
+        """What is offered and not known as stored, of the items that `ranges` list."""
+        offered = [*self.flying, *self.waiting]
+        return [each for each in offered if any(a <= each <= b for a, b in ranges)]
+
     def land(self) -> None:
         """What flies and is not known as stored is to be sent again, first of all."""
         self.waiting = {**dict.fromkeys(sorted(self.flying)), **self.waiting}

@@ -97,7 +97,7 @@ class Connection:
         self._then = then
         self._listener = listener
         self._sending = Sending(link)
-        self._trickle = Trickle()
+        self._trickle = Trickle(link)
         self._client = self._make_client(client_id)
         self._wake_r, self._wake_w = socket.socketpair()
         self._wake_r.setblocking(False)

@@ -20,7 +20,7 @@ from edge_agent.adapters.link import Link
 from edge_agent.adapters.spool import FrameMissing, Spool
 from wire.credits import CreditWindow
 from wire.errors import CrowdpipeError, Malformed, QueueFull, TimedOut, TooLarge
-from wire.frames import Header, peek
+from wire.frames import Header, attempt_of, peek
 from wire.ids import ActivationId
 from wire.outbox import Message, Numbered, Outbox
 from wire.parts import (
@@ -234,7 +234,7 @@ class Courier:
                 _log.error("cannot send %s to %s: %s", activation, to, error)
 
     def _begin(self, activation: ActivationId, to: str, frame: bytes) -> None:
-        transfer = Transfer(activation, peek(frame).attempt)
+        transfer = Transfer(activation, attempt_of(frame))
         most = part_nbytes(self._packet_nbytes, self._link.nbytes_per_s)
         if len(frame) > most:
             self._transfers[activation] = transfer

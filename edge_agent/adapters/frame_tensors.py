@@ -36,7 +36,7 @@ from wire.frames import (
     encode_lossy_int8,
     encode_strings,
     encode_tensor,
-    peek,
+    header_of,
 )
 from wire.ids import TaskId
 from wire.messages.assignment import PartitionAssignment
@@ -109,7 +109,7 @@ def emit(
             f"{assigned.emits_nbytes}; add the model again with a larger --max-shape"
         )
     data = encode_frame(emitted)
-    return Emitted(peek(data), data)
+    return Emitted(header_of(emitted, len(data)), data)
 
 
 def _made(

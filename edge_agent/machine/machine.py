@@ -65,11 +65,13 @@ class AgentMachine:
     ) -> None:
         self._agent = Agent(device, capabilities, limits or AgentLimits())
         self._due_at: float | None = None
+        self._wake_at: float | None = None
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """`now` in seconds of the device's monotonic clock, never falling."""
         agent = self._agent
         if agent.ended:
+            self._wake_at = None
             return []
         if agent.life.state == "new" and not isinstance(event, Started):
             raise agent.life.illegal(f"{type(event).__name__} before Started")
@@ -80,11 +82,15 @@ class AgentMachine:
         if isinstance(event, ABOUT_FRAMES):
             agent.touched_at = now
         _settle(agent, now)
-        self._due_at = self.wake_at() if agent.seat.busy else None
+        self._wake_at = self._next_wake()
+        self._due_at = self._wake_at if agent.seat.busy else None
         return agent.out
 
     def wake_at(self) -> float | None:
         """When a `Ticked` is wanted; None: only an event can change anything."""
+        return self._wake_at
+
+    def _next_wake(self) -> float | None:
         agent = self._agent
         if agent.ended:
             return None

@@ -29,6 +29,9 @@ class ResidencyBook:
 
     def due(self, residency: Residency, now: float) -> bool:
         """Whether to publish it now; then it counts as published."""
+        if residency == self._last:
+            self._pending = False
+            return False
         if self._last is not None and _without_numbers(residency) == _without_numbers(self._last):
             self._pending = residency != self._last
             if not self._pending or now < self._at + self._limits.residency_s:
@@ -55,19 +58,19 @@ class TelemetryBook:
     def __init__(self, limits: AgentLimits) -> None:
         self._limits = limits
         self._readings: Telemetry | None = None
-        self._fresh = False
+        self._fresh = self._unseen = False
         self._last: Telemetry | None = None
         self._at = 0.0
         self._pending = False
 
     def read(self, readings: Telemetry) -> None:
-        self._readings, self._fresh = readings, True
+        self._readings, self._fresh, self._unseen = readings, True, True
 
     def due(
         self, queue_depth: int, held_nbytes: int, connection: str, now: float
     ) -> Telemetry | None:
         """What to publish now, if anything."""
-        if self._readings is None:
+        if self._readings is None or not self._may_be_due(queue_depth, connection, now):
             return None
         current = replace(
             self._readings,
@@ -75,13 +78,24 @@ class TelemetryBook:
             queue_depth=queue_depth,
             held_nbytes=held_nbytes,
         )
+        self._unseen = False
         crossed = self._last is None or any(rule(self._last, current) for rule in THRESHOLDS)
-        ripe = self._fresh and now >= self._at + self._limits.telemetry_s
         self._pending = crossed
-        if not (crossed or ripe) or not self._allowed(now):
+        if not (crossed or self._is_ripe(now)) or not self._allowed(now):
             return None
         self._last, self._at, self._fresh, self._pending = current, now, False, False
         return current
+
+    def _is_ripe(self, now: float) -> bool:
+        return self._fresh and now >= self._at + self._limits.telemetry_s
+
+    def _may_be_due(self, queue_depth: int, connection: str, now: float) -> bool:
+        """Asked with every event, so without looking at all the thresholds: they can only be
+        crossed by new readings, or by one of these."""
+        if self._last is None or self._unseen or self._pending or self._is_ripe(now):
+            return True
+        turned = (queue_depth == 0) != (self._last.queue_depth == 0)
+        return turned or connection != self._last.connection
 
     def _allowed(self, now: float) -> bool:
         return self._last is None or now >= self._at + self._limits.telemetry_least_s

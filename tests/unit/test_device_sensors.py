@@ -186,15 +186,23 @@ def test_what_a_lost_connection_left_under_way_counts_no_more():
 
 
 def test_what_trickles_in_is_read_after_a_moment():
-    trickle = Trickle()
+    trickle = Trickle(Link())
     trickle.found(1448, 5.0)
     assert trickle.pause_s(5.0) == pytest.approx(PAUSE_S)
     assert trickle.pause_s(5.0 + 2 * PAUSE_S) == 0
 
 
-@pytest.mark.parametrize("nbytes", [4, 300, 64 << 10, 400_000])
+def test_what_comes_over_a_fast_link_is_read_at_once():
+    link = Link()
+    trickle = Trickle(link)
+    link.received(1 << 20, 0.01)
+    trickle.found(1448, 5.0)
+    assert trickle.pause_s(5.0) == 0
+
+
+@pytest.mark.parametrize("nbytes", [4, 300, 128 << 10, 400_000])
 def test_small_messages_and_what_came_all_at_once_are_read_at_once(nbytes: int):
-    trickle = Trickle()
+    trickle = Trickle(Link())
     trickle.found(nbytes, 5.0)
     assert trickle.pause_s(5.0) == 0
 

@@ -21,12 +21,14 @@ from wire.frames import (
     Frame,
     Settings,
     Tensor,
+    attempt_of,
     decode_frame,
     encode_frame,
     encode_lossy_fp16,
     encode_lossy_int8,
     encode_strings,
     encode_tensor,
+    header_of,
     peek,
     rehead,
 )
@@ -148,6 +150,8 @@ def test_the_header_alone_says_the_same(frame: Frame) -> None:
         frame.raw_nbytes,
     )
     assert header.nbytes == len(data)
+    assert header_of(frame, len(encode_frame(frame))) == peek(encode_frame(frame))
+    assert attempt_of(encode_frame(frame)) == frame.attempt
 
 
 @given(frames(), st.sampled_from(TRANSPORTS))
