@@ -49,12 +49,13 @@ class Crew:
             raise failures[0]
 
     def dismiss(self, last: Callable[[], None]) -> None:
-        """Each helper does this, and ends."""
+        """Each helper does this, and ends; the asker does it too."""
         for jobs in self._jobs:
             jobs.put(last)
             jobs.put(None)
         for thread in self._threads:
             thread.join()
+        last()
 
 
 def _help(jobs: queue.SimpleQueue[_Job | None]) -> None:
