@@ -19,6 +19,7 @@ from wire.planes import Buffer
 SAVED = 0.16  # of the bytes (measured with fp32 weights)
 USUAL_NBYTES_PER_S = 3e8  # unpacked by one x86 core (measured)
 WEIGHT = 0.1  # of the newest block
+FORGOTTEN = 0.1  # of what was measured, with each blob that was therefore not packed
 PLAIN = "application/octet-stream"
 
 
@@ -33,8 +34,12 @@ class UnpackingPace:
         link = self._link.down_nbytes_per_s
         if link is None:
             return accept(None)
-        saves = SAVED / link > self._seconds_per_byte and link < LARGEST_NBYTES_PER_S
-        return accept(link) if saves else PLAIN
+        if link >= LARGEST_NBYTES_PER_S:
+            return PLAIN
+        if SAVED / link > self._seconds_per_byte:
+            return accept(link)
+        self._move(1 / USUAL_NBYTES_PER_S, FORGOTTEN)  # one slow moment is not believed for good
+        return PLAIN
 
     def timed(self, unpacking: Unpacking, chunk: bytes) -> Iterator[Buffer]:
         """The blocks that are whole with this chunk. Raises `BlobCorrupt`."""
@@ -51,5 +56,8 @@ class UnpackingPace:
             yield block
 
     def _took(self, nbytes: int, seconds: float) -> None:
+        self._move(seconds / nbytes, WEIGHT)
+
+    def _move(self, to: float, weight: float) -> None:
         with self._guard:
-            self._seconds_per_byte += WEIGHT * (seconds / nbytes - self._seconds_per_byte)
+            self._seconds_per_byte += weight * (to - self._seconds_per_byte)

@@ -172,3 +172,22 @@ def test_only_what_is_deflated_in_one_plane_tells_how_fast_that_goes():
     for tensor in (zeros, raw):
         deflating.took(tensor, 100.0)
     assert deflating.slowness == 1.0
+
+
+def test_one_slow_moment_does_not_keep_a_device_from_deflating_for_good():
+    deflating = Deflating()
+    values = noise(1 << 16).tobytes()
+
+    def encoded() -> bool:
+        link = deflating.worth(5e6)
+        tensor = encode_tensor("y", Element.FLOAT, (1 << 16,), values, "auto", link)
+        deflated = any(plane.deflated for plane in tensor.planes)
+        deflating.took(tensor, (1 << 16) / HUFFMAN_NBYTES_PER_S)
+        return deflated
+
+    assert encoded()
+    stalled = encode_tensor("y", Element.FLOAT, (1 << 16,), values, "auto", 5e6)
+    for _ in range(9):
+        deflating.took(stalled, 1.0)
+    assert not encoded()
+    assert any(encoded() for _ in range(1000))
