@@ -34,7 +34,7 @@ def main() -> None:
     for module in pkgutil.walk_packages(edge_agent.__path__, "edge_agent."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    importlib.import_module("edge_agent.adapters.onnx_runtime").import_runtime()
+    importlib.import_module("edge_agent.adapters.runtime.onnx_runtime").import_runtime()
     print(peak_nbytes())
 
 

@@ -12,7 +12,7 @@ from edge_agent import __version__
 from edge_agent.adapters.deferred import deferred_modules
 
 with deferred_modules():  # before anything imports what they stand for
-    from edge_agent.adapters.settings import LOG_LEVELS, read_settings
+    from edge_agent.adapters.device.settings import LOG_LEVELS, read_settings
     from wire.errors import CrowdpipeError
 
 EPILOG = """\

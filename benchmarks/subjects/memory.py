@@ -30,8 +30,8 @@ from benchmarks.spread import spread
 from benchmarks.whole import WholeModel
 from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import TOLERANCE
-from orchestrator.machine.offers import Offer
-from orchestrator.machine.partitioning import partition
+from orchestrator.planner.offers import Offer
+from orchestrator.planner.partitioning import partition
 from wire.errors import OverBudget
 from wire.manifest import Manifest
 

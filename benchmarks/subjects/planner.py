@@ -16,9 +16,9 @@ from itertools import accumulate, combinations, permutations
 
 from benchmarks.bench import Bench, Outcome
 from benchmarks.row import Row, at_most, measured
-from orchestrator.machine.offers import Offer
-from orchestrator.machine.partitioning import partition
-from orchestrator.machine.stages import BATCH
+from orchestrator.planner.offers import Offer
+from orchestrator.planner.partitioning import partition
+from orchestrator.planner.stages import BATCH
 from wire.manifest import Manifest
 
 OVER_BRUTE_FORCE = 1.02

@@ -11,7 +11,7 @@ import typer
 from crowdpipe.cli.options import Home, Json, home_of
 
 if TYPE_CHECKING:
-    from orchestrator.segmentation.check import CheckFigures, ItemFigures
+    from orchestrator.segmentation.checking.check import CheckFigures, ItemFigures
 
 DIFFERS_EXIT_CODE = 1
 NAME = "checked"
@@ -83,7 +83,7 @@ def _figures(given: str, wishes: Any, inputs: Path | None) -> CheckFigures:
     from crowdpipe.cli.progress import ItemsProgress
     from crowdpipe.serving.model_files import find_model
     from crowdpipe.serving.models import naming_file
-    from orchestrator.segmentation.check import STEPS, check
+    from orchestrator.segmentation.checking.check import STEPS, check
 
     path = find_model(given)
     items = _items(inputs)

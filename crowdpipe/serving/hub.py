@@ -83,7 +83,7 @@ class _Fetch:
     def weights(self, path: Path, beside: PurePosixPath, names: list[str]) -> None:
         """The files that the graph refers to. One that the repository does not have, or that is
         outside of it, is for the segmenter to refuse."""
-        from orchestrator.segmentation.source import external_files
+        from orchestrator.segmentation.reading.source import external_files
 
         for location in external_files(path):
             name = (beside / location).as_posix()

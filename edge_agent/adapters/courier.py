@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from edge_agent.adapters.link import Link
-from edge_agent.adapters.spool import FrameMissing, Spool
+from edge_agent.adapters.store.spool import FrameMissing, Spool
 from wire.credits import CreditWindow
 from wire.errors import CrowdpipeError, Malformed, QueueFull, TimedOut, TooLarge
 from wire.frames import Header, attempt_of, peek

@@ -11,21 +11,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from edge_agent.machine import (
-    arrivals,
-    assigning,
-    choosing,
-    commands,
-    connecting,
-    deadlines,
-    fetching,
-    loading,
-    reporting,
-    room,
-    tasks,
-)
-from edge_agent.machine.agent import Agent
-from edge_agent.machine.events import (
+from edge_agent.machine.assignment import assigning, fetching
+from edge_agent.machine.connection import commands, connecting, reporting
+from edge_agent.machine.execution import choosing, deadlines, loading, tasks
+from edge_agent.machine.frames import arrivals, room
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import (
     Answer,
     AssignmentArrived,
     BlobFetched,
@@ -51,8 +42,8 @@ from edge_agent.machine.events import (
     TelemetryRead,
     Ticked,
 )
-from edge_agent.machine.instructions import Instruction
-from edge_agent.machine.limits import AgentLimits
+from edge_agent.machine.records.instructions import Instruction
+from edge_agent.machine.records.limits import AgentLimits
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
 

@@ -16,19 +16,20 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from edge_agent import __version__
-from edge_agent.adapters.agent_folder import AgentFolder
-from edge_agent.adapters.battery import Battery
-from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.connection import Connection
 from edge_agent.adapters.courier import Courier
-from edge_agent.adapters.executor import Executor
-from edge_agent.adapters.fetch import Fetcher
+from edge_agent.adapters.device.battery import Battery
+from edge_agent.adapters.device.memory import collect_and_trim
+from edge_agent.adapters.device.readings import Sensors
+from edge_agent.adapters.device.settings import Settings
 from edge_agent.adapters.link import Link
-from edge_agent.adapters.memory import collect_and_trim
-from edge_agent.adapters.readings import Sensors
-from edge_agent.adapters.settings import Settings
-from edge_agent.adapters.spool import Spool
-from edge_agent.machine.events import (
+from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.store.agent_folder import AgentFolder
+from edge_agent.adapters.store.cache import BlobCache
+from edge_agent.adapters.store.fetch import Fetcher
+from edge_agent.adapters.store.spool import Spool
+from edge_agent.machine.machine import AgentMachine
+from edge_agent.machine.records.events import (
     Event,
     PartitionGone,
     PartitionReady,
@@ -38,8 +39,7 @@ from edge_agent.machine.events import (
     TelemetryRead,
     Ticked,
 )
-from edge_agent.machine.limits import AgentLimits
-from edge_agent.machine.machine import AgentMachine
+from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell.capabilities import capabilities_of
 from edge_agent.shell.carrying import Carrying
 from edge_agent.shell.listening import Listening

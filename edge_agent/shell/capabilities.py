@@ -6,8 +6,8 @@ import os
 import platform
 import sys
 
-from edge_agent.adapters.onnx_runtime import max_opset, runtime_version
-from edge_agent.adapters.settings import Settings
+from edge_agent.adapters.device.runtime_version import max_opset, runtime_version
+from edge_agent.adapters.device.settings import Settings
 from wire.errors import OperatorError
 from wire.messages.state import Capabilities
 

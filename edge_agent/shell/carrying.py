@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from edge_agent.adapters.cache import BlobCache
 from edge_agent.adapters.courier import Courier
-from edge_agent.adapters.executor import Executor
-from edge_agent.adapters.fetch import Fetcher
-from edge_agent.adapters.spool import Spool
-from edge_agent.machine.events import BlobsRemoved
-from edge_agent.machine.instructions import (
+from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.store.cache import BlobCache
+from edge_agent.adapters.store.fetch import Fetcher
+from edge_agent.adapters.store.spool import Spool
+from edge_agent.machine.records.events import BlobsRemoved
+from edge_agent.machine.records.instructions import (
     CancelFetch,
     Execute,
     FetchBlob,

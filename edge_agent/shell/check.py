@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from edge_agent import __version__
-from edge_agent.adapters.battery import Battery
-from edge_agent.adapters.memory import available_nbytes, rss_nbytes, trimming
-from edge_agent.adapters.onnx_runtime import max_opset, runtime_version
-from edge_agent.adapters.readings import disk_free_nbytes
-from edge_agent.adapters.settings import default_memory_nbytes
+from edge_agent.adapters.device.battery import Battery
+from edge_agent.adapters.device.memory import available_nbytes, rss_nbytes, trimming
+from edge_agent.adapters.device.readings import disk_free_nbytes
+from edge_agent.adapters.device.runtime_version import max_opset, runtime_version
+from edge_agent.adapters.device.settings import default_memory_nbytes
 from wire import WIRE_VERSION
 
 MIB = 1 << 20

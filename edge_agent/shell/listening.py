@@ -10,8 +10,8 @@ import logging
 
 from edge_agent.adapters.connection import Incoming
 from edge_agent.adapters.courier import Courier
-from edge_agent.adapters.executor import Executed, Loaded
-from edge_agent.machine.events import (
+from edge_agent.adapters.runtime.executor import Executed, Loaded
+from edge_agent.machine.records.events import (
     AssignmentArrived,
     BlobFetched,
     BlobsRemoved,

@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 
-from edge_agent.machine.events import Event, FetchProgressed
+from edge_agent.machine.records.events import Event, FetchProgressed
 from wire.errors import TimedOut
 
 BOUND = 10_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from edge_agent.adapters.executor import Executor
+from edge_agent.adapters.device.readings import Sensors
 from edge_agent.adapters.link import Link
-from edge_agent.adapters.readings import Sensors
-from edge_agent.adapters.spool import Spool
+from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.store.spool import Spool
 from wire.messages.telemetry import Telemetry
 
 

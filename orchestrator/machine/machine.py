@@ -10,27 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import (
-    admission,
-    assigning,
-    assignments,
-    barrier,
-    clients,
-    credits,
-    gathering,
-    journal,
-    liveness,
-    models,
-    obstacles,
-    planning,
-    progress,
-    recovery,
-    reports,
-    requests,
-    results,
-    sessions,
-)
-from orchestrator.machine.events import (
+from orchestrator.machine import journaled as journal
+from orchestrator.machine.devices import liveness, reports, results, sessions
+from orchestrator.machine.items import recovery
+from orchestrator.machine.plans import assigning, assignments, barrier, planning
+from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
     DeviceStateSeen,
@@ -54,9 +38,19 @@ from orchestrator.machine.events import (
     TelemetrySeen,
     Ticked,
 )
-from orchestrator.machine.instructions import Instruction, PublishCommands
-from orchestrator.machine.options import OrchestratorOptions
-from orchestrator.machine.state import State
+from orchestrator.machine.records.instructions import Instruction, PublishCommands
+from orchestrator.machine.records.options import OrchestratorOptions
+from orchestrator.machine.records.state import State
+from orchestrator.machine.runs import (
+    admission,
+    clients,
+    credits,
+    gathering,
+    models,
+    obstacles,
+    progress,
+    requests,
+)
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[Callable[[State], float], ...] = (

@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.segmentation.blob_sink import Sink
-from orchestrator.segmentation.constants import Roles, roles_of
-from orchestrator.segmentation.cost import cost_of
-from orchestrator.segmentation.cuts import choose
-from orchestrator.segmentation.line import line_of
-from orchestrator.segmentation.liveness import Division, Stretch, divide, trunk_of
-from orchestrator.segmentation.memory import check_values, peak_activation_nbytes
-from orchestrator.segmentation.normalise import NormalModel, normalise
-from orchestrator.segmentation.opsets import check_opsets
+from orchestrator.segmentation.cutting.constants import Roles, roles_of
+from orchestrator.segmentation.cutting.cost import cost_of
+from orchestrator.segmentation.cutting.cuts import choose
+from orchestrator.segmentation.cutting.line import line_of
+from orchestrator.segmentation.cutting.liveness import Division, Stretch, divide, trunk_of
+from orchestrator.segmentation.cutting.memory import check_values, peak_activation_nbytes
+from orchestrator.segmentation.cutting.randomness import is_random
+from orchestrator.segmentation.cutting.row_tables import row_tables
 from orchestrator.segmentation.options import SegmentOptions
-from orchestrator.segmentation.randomness import is_random
-from orchestrator.segmentation.row_tables import row_tables
-from orchestrator.segmentation.runtime_graph import UNROUNDED, computed
-from orchestrator.segmentation.source import open_model
-from orchestrator.segmentation.types import Types, infer_types
-from orchestrator.segmentation.walk import Dataflow, dataflow, domain_of, with_inner_nodes
-from orchestrator.segmentation.writer import (
+from orchestrator.segmentation.reading.normalise import NormalModel, normalise
+from orchestrator.segmentation.reading.opsets import check_opsets
+from orchestrator.segmentation.reading.source import open_model
+from orchestrator.segmentation.reading.walk import Dataflow, dataflow, domain_of, with_inner_nodes
+from orchestrator.segmentation.typing.runtime_graph import UNROUNDED, computed
+from orchestrator.segmentation.typing.types import Types, infer_types
+from orchestrator.segmentation.writing.blob_sink import Sink
+from orchestrator.segmentation.writing.writer import (
     Progress,
     SegmentWriter,
     Written,

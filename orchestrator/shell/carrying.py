@@ -11,15 +11,15 @@ from typing import Any
 from orchestrator.adapters.connection import Connection
 from orchestrator.adapters.courier import Courier, Load
 from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
-from orchestrator.machine import instructions as told
-from orchestrator.machine.events import (
+from orchestrator.machine.records import instructions as told
+from orchestrator.machine.records.events import (
     InputStored,
     JournalFailed,
     Outcome,
     OutcomeStored,
     RunStored,
 )
-from orchestrator.machine.instructions import Instruction
+from orchestrator.machine.records.instructions import Instruction
 from orchestrator.shell.listening import Listening
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull

@@ -16,7 +16,7 @@ from orchestrator.adapters.connection_listener import Incoming
 from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.pending import Pending
-from orchestrator.machine.events import (
+from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
     DeviceStateSeen,

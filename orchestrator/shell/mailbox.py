@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 
-from orchestrator.machine.events import Event
+from orchestrator.machine.records.events import Event
 from wire.errors import TimedOut
 
 BOUND = 10_000

@@ -19,9 +19,16 @@ from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal, JournaledRun
 from orchestrator.adapters.store_watch import StoreWatch
-from orchestrator.machine.events import Event, ForgetAsked, Outcome, Started, StoredRun, Ticked
 from orchestrator.machine.machine import OrchestratorMachine
-from orchestrator.machine.times import SegmentTime
+from orchestrator.machine.records.events import (
+    Event,
+    ForgetAsked,
+    Outcome,
+    Started,
+    StoredRun,
+    Ticked,
+)
+from orchestrator.planner.times import SegmentTime
 from orchestrator.shell.carrying import Carrying
 from orchestrator.shell.listening import Listening
 from orchestrator.shell.mailbox import Mailbox

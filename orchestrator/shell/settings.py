@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import yaml
 
 from orchestrator.adapters.courier import REASSEMBLY_NBYTES
-from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.records.options import OrchestratorOptions
 from wire.broker_url import BrokerUrl, parse_url
 from wire.errors import InvalidSettings
 from wire.topics import CONTROL_ROOT, DATA_ROOT

@@ -19,7 +19,7 @@ fleet = agent_process.fleet
 IMPATIENT = """\
 import sys
 from edge_agent import __main__ as program
-from edge_agent.machine.limits import AgentLimits
+from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell import agent
 whole = agent.run
 limits = AgentLimits(execute_floor_s=2.0, patience=0.0, stop_s=1.0)

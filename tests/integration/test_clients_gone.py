@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import crowdpipe
-from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.agent_process import ROOT
 from tests.support.models import WIDTH, mlp
 from tests.support.mqtt_client import MqttClient

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.segmentation.blob_sink import FolderSink
+from orchestrator.segmentation.checking.verify import identical, run_chain, run_whole
 from orchestrator.segmentation.options import MAX_SEGMENT_NBYTES
 from orchestrator.segmentation.segmenter import segment
-from orchestrator.segmentation.verify import identical, run_chain, run_whole
+from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.large_model import write_large_model
 from tests.support.models import floats
 from wire.manifest import Manifest

@@ -11,15 +11,15 @@ import pytest
 
 from examples.minilm import build_minilm
 from examples.sentences import SENTENCES, THEMES, nearest, tokenise
-from orchestrator.segmentation.blob_sink import FolderSink
-from orchestrator.segmentation.segmenter import segment
-from orchestrator.segmentation.verify import (
+from orchestrator.segmentation.checking.verify import (
     compare,
     identical,
     open_session,
     run_chain,
     run_whole,
 )
+from orchestrator.segmentation.segmenter import segment
+from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.backend_cases import try_ways, ways_to_cut
 from wire.manifest import Manifest
 
@@ -27,7 +27,7 @@ MIB = 1 << 20
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from orchestrator.segmentation.blob_sink import FolderSink
+from orchestrator.segmentation.writing.blob_sink import FolderSink
 from orchestrator.segmentation.segmenter import segment
 
 def peak_kib():

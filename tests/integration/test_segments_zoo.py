@@ -24,11 +24,17 @@ from examples.download import Package, Pinned, fetch
 from examples.gguf import GgufFile
 from examples.smollm2 import SMOLLM2, WEIGHTS, build_smollm2
 from examples.standin import build_standin
-from orchestrator.segmentation.blob_sink import FolderSink
-from orchestrator.segmentation.check import check
+from orchestrator.segmentation.checking.check import check
+from orchestrator.segmentation.checking.verify import (
+    Feeds,
+    compare,
+    identical,
+    run_chain,
+    run_whole,
+)
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
-from orchestrator.segmentation.verify import Feeds, compare, identical, run_chain, run_whole
+from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.backend_cases import try_ways, ways_to_cut
 from wire.manifest import Manifest
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from orchestrator.machine.events import Outcome, StoredRun
-from orchestrator.machine.instructions import StoreRun
-from orchestrator.machine.times import SegmentTime
+from orchestrator.machine.records.events import Outcome, StoredRun
+from orchestrator.machine.records.instructions import StoreRun
+from orchestrator.planner.times import SegmentTime
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.virtual_client import VirtualClient
 from tests.simulation.world import World
 

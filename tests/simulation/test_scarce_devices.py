@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.world import World
 
 OPTIONS = OrchestratorOptions(item_limit_s=300.0, no_device_s=30.0)

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from edge_agent.machine import events as happened
-from orchestrator.machine.options import OrchestratorOptions
+from edge_agent.machine.records import events as happened
+from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.network import Weather
 from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from edge_agent.machine import events as happened
-from edge_agent.machine import instructions as told
-from edge_agent.machine.limits import AgentLimits
 from edge_agent.machine.machine import AgentMachine
+from edge_agent.machine.records import events as happened
+from edge_agent.machine.records import instructions as told
+from edge_agent.machine.records.limits import AgentLimits
 from tests.simulation.network import Message
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.virtual_courier import VirtualCourier

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from edge_agent.machine.events import FrameHead
+from edge_agent.machine.records.events import FrameHead
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from edge_agent.machine.events import FrameHead
+from edge_agent.machine.records.events import FrameHead
 from tests.simulation.clockwork import Clockwork
 from wire import record
 from wire.credits import CreditWindow

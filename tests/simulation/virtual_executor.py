@@ -9,8 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from edge_agent.machine import events as happened
-from edge_agent.machine import instructions as told
+from edge_agent.machine.records import events as happened
+from edge_agent.machine.records import instructions as told
 from tests.simulation import tensors
 from wire.ids import ActivationId, TaskId
 from wire.messages.assignment import PartitionAssignment

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Literal, Protocol
 
-from edge_agent.machine.events import FrameHead as DeviceFrameHead
-from orchestrator.machine import events as ev
-from orchestrator.machine import instructions as ins
+from edge_agent.machine.records.events import FrameHead as DeviceFrameHead
 from orchestrator.machine.machine import OrchestratorMachine
-from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.records import events as ev
+from orchestrator.machine.records import instructions as ins
+from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.journal import Journal
 from tests.simulation.network import Broker, Message

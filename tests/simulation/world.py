@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 from random import Random
 
-from edge_agent.machine.events import FrameHead
-from orchestrator.machine import events as ev
-from orchestrator.machine.items import Item
-from orchestrator.machine.offers import Offer
-from orchestrator.machine.options import OrchestratorOptions
-from orchestrator.machine.partitioning import partition
+from edge_agent.machine.records.events import FrameHead
+from orchestrator.machine.records import events as ev
+from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.options import OrchestratorOptions
+from orchestrator.planner.offers import Offer
+from orchestrator.planner.partitioning import partition
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Weather

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from edge_agent.machine import events as happened
-from edge_agent.machine import instructions as told
-from edge_agent.machine.limits import AgentLimits
 from edge_agent.machine.machine import AgentMachine
+from edge_agent.machine.records import events as happened
+from edge_agent.machine.records import instructions as told
+from edge_agent.machine.records.limits import AgentLimits
 from wire.ids import ActivationId, PartitionId, TaskId, digest_of
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, Limits, PartitionAssignment, Route, SegmentRef

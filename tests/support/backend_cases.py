@@ -20,18 +20,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import DATA_DIR
 
-from orchestrator.segmentation.blob_sink import FolderSink
-from orchestrator.segmentation.constants import roles_of
-from orchestrator.segmentation.line import line_of
-from orchestrator.segmentation.liveness import trunk_of
-from orchestrator.segmentation.normalise import normalise
-from orchestrator.segmentation.options import SegmentOptions
-from orchestrator.segmentation.randomness import is_random
-from orchestrator.segmentation.runtime_graph import computed
-from orchestrator.segmentation.segmenter import segment
-from orchestrator.segmentation.source import open_model
-from orchestrator.segmentation.types import infer_types
-from orchestrator.segmentation.verify import (
+from orchestrator.segmentation.checking.verify import (
     Array,
     Value,
     identical,
@@ -39,7 +28,18 @@ from orchestrator.segmentation.verify import (
     run_whole,
     value_of,
 )
-from orchestrator.segmentation.walk import all_nodes, dataflow
+from orchestrator.segmentation.cutting.constants import roles_of
+from orchestrator.segmentation.cutting.line import line_of
+from orchestrator.segmentation.cutting.liveness import trunk_of
+from orchestrator.segmentation.cutting.randomness import is_random
+from orchestrator.segmentation.options import SegmentOptions
+from orchestrator.segmentation.reading.normalise import normalise
+from orchestrator.segmentation.reading.source import open_model
+from orchestrator.segmentation.reading.walk import all_nodes, dataflow
+from orchestrator.segmentation.segmenter import segment
+from orchestrator.segmentation.typing.runtime_graph import computed
+from orchestrator.segmentation.typing.types import infer_types
+from orchestrator.segmentation.writing.blob_sink import FolderSink
 from wire.elements import Element
 from wire.errors import InvalidModel
 

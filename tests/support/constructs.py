@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from orchestrator.segmentation.verify import Feeds
+from orchestrator.segmentation.checking.verify import Feeds
 from tests.support.models import (
     MODELS,
     WIDTH,

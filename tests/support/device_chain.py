@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from edge_agent.adapters.cache import BlobCache
-from edge_agent.adapters.partition import Partition
-from orchestrator.segmentation.verify import Feeds, Outputs, to_array, to_value
+from edge_agent.adapters.runtime.partition import Partition
+from edge_agent.adapters.store.cache import BlobCache
+from orchestrator.segmentation.checking.verify import Feeds, Outputs, to_array, to_value
 from wire.ids import PartitionId
 from wire.manifest import Manifest
 from wire.messages.assignment import PartitionAssignment, SegmentRef

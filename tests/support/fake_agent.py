@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from orchestrator.machine import events as ev
+from orchestrator.machine.records import events as ev
 from tests.support.tiny_manifest import MB
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages import commands as cmd

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from orchestrator.machine import events as ev
-from orchestrator.machine import instructions as ins
 from orchestrator.machine.machine import OrchestratorMachine
-from orchestrator.machine.options import OrchestratorOptions
-from orchestrator.machine.times import SegmentTime
+from orchestrator.machine.records import events as ev
+from orchestrator.machine.records import instructions as ins
+from orchestrator.machine.records.options import OrchestratorOptions
+from orchestrator.planner.times import SegmentTime
 from tests.support.fake_agent import HOP_S, FakeAgent
 from wire.elements import Element
 from wire.ids import ActivationId

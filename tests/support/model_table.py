@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from orchestrator.segmentation.blob_sink import FolderSink
 from orchestrator.segmentation.segmenter import segment
+from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.backend_cases import BackendCase, try_everywhere
 from tests.support.constructs import SERVED, Served
 from tests.support.refused_models import REFUSED, RefusedModel

@@ -22,7 +22,7 @@ import onnxruntime
 import pytest
 
 from model_store.server import StoreServer
-from orchestrator.machine.options import OrchestratorOptions
+from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.shell.orchestrator import Orchestrator

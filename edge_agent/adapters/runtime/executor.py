@@ -1,0 +1,331 @@
+"""The one thread that loads, runs and evicts: memory is never used from two places at once.
+
+Takes jobs in order and answers each by one call. The machine asks for one at a time, so the queue
+is as good as empty. ONNX Runtime is imported with the first load. A fault of ours is answered as
+a failure too: the machine must never wait for an answer that does not come.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
+from edge_agent.adapters.link import Link
+from edge_agent.adapters.runtime.deflating import Deflating
+from edge_agent.adapters.runtime.frame_tensors import Emitted, emit, open_frame, values_of
+from edge_agent.adapters.runtime.onnx_runtime import import_runtime
+from edge_agent.adapters.runtime.partition import Partition
+from edge_agent.adapters.store.cache import BlobCache
+from edge_agent.adapters.store.spool import Spool
+from wire.errors import (
+    BlobCorrupt,
+    BlobMissing,
+    ComputeFailed,
+    CrowdpipeError,
+    LoadFailed,
+    OverBudget,
+)
+from wire.ids import PartitionId, TaskId
+from wire.messages.assignment import PartitionAssignment
+
+UNVERIFIED_S = 86_400.0  # a cached blob is hashed again in idle time after a day
+SWAPPING_S = 60.0  # a partition that another follows sooner is one of several that take turns
+RATED_NBYTES = 1 << 20  # a smaller load shows what any load costs, and no rate
+
+_log = logging.getLogger("crowdpipe.agent.executor")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What loading took. `rss_before_nbytes` has ONNX Runtime in it already. `load_s` is without
+    `prepare_s`, the seconds that preparing segments for the first time took."""
+
+    streamed: bool
+    load_s: float
+    rss_before_nbytes: int
+    rss_nbytes: int
+    prepare_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What one task made, and how long it took. Seconds per segment, streaming included."""
+
+    emitted: Emitted
+    decode_s: float
+    compute_s: float
+    encode_s: float
+    segment_s: tuple[float, ...]
+
+
+class ExecutorListener(Protocol):
+    """Called in the executor's thread."""
+
+    def segments_prepared(self, prepared: dict[str, int]) -> None: ...
+    def partition_ready(self, partition: PartitionId, loaded: Loaded) -> None: ...
+    def load_refused(
+        self, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
+    ) -> None: ...
+    def partition_gone(self, partition: PartitionId, evict_s: float, now_nbytes: int) -> None: ...
+    def task_executed(self, task: TaskId, executed: Executed) -> None: ...
+    def execution_failed(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None: ...
+    def blob_rotten(self, digest: str) -> None: ...
+
+
+class Executor:
+    """`load`, `unload` and `execute` return at once."""
+
+    def __init__(
+        self,
+        cache: BlobCache,
+        spool: Spool,
+        link: Link,
+        listener: ExecutorListener,
+        threads: int = 1,
+    ) -> None:
+        self._cache = cache
+        self._spool = spool
+        self._link = link
+        self._deflating = Deflating()
+        self._listener = listener
+        self._threads = threads
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="executor", daemon=True)
+        self._partition: Partition | None = None
+        self._floor_nbytes = 0
+        self._loaded_at_s = float("-inf")
+        self._cost_done, self._cost_s = 0.0, 0.0
+        self._loaded_nbytes, self._loaded_s = 0, 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def floor_nbytes(self) -> int:
+        """RSS with numpy and ONNX Runtime imported and nothing loaded; 0 before the first load."""
+        return self._floor_nbytes
+
+    @property
+    def cost_per_s(self) -> float | None:
+        """Multiply-adds a second, over everything computed so far."""
+        return self._cost_done / self._cost_s if self._cost_s else None
+
+    @property
+    def load_nbytes_per_s(self) -> float | None:
+        """Bytes of segments loaded a second, over all loads so far that were of any size."""
+        return self._loaded_nbytes / self._loaded_s if self._loaded_s else None
+
+    def load(
+        self,
+        assigned: PartitionAssignment,
+        streamed: bool,
+        budget_nbytes: int,
+        prepare_nbytes: int,
+    ) -> None:
+        """In memory within `budget_nbytes`; preparing may take `prepare_nbytes` on disk."""
+        self._jobs.put(lambda: self._load(assigned, streamed, budget_nbytes, prepare_nbytes))
+
+    def unload(self, partition: PartitionId) -> None:
+        self._jobs.put(lambda: self._unload(partition))
+
+    def execute(self, task: TaskId, assigned: PartitionAssignment) -> None:
+        self._jobs.put(lambda: self._execute(task, assigned))
+
+    def verify_in_idle_time(self) -> None:
+        """Hash the blob that was verified longest ago, if that is a day, and so what was prepared;
+        `blob_rotten` if it is not what its name says, or not what was written."""
+        self._jobs.put(self._verify)
+
+    def close(self, limit_s: float) -> bool:
+        """Finish what is under way; False if that takes longer than `limit_s`."""
+        self._jobs.put(None)
+        self._thread.join(limit_s)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    # --- loading ------------------------------------------------------------------------------
+
+    def _load(
+        self,
+        assigned: PartitionAssignment,
+        streamed: bool,
+        budget_nbytes: int,
+        prepare_nbytes: int,
+    ) -> None:
+        partition = assigned.partition
+        try:
+            loaded = self._load_counted(assigned, streamed, budget_nbytes, prepare_nbytes)
+        except CrowdpipeError as error:
+            corrupt = self._rotten(assigned, error)
+            self._listener.load_refused(partition, _refusal(error, corrupt), corrupt)
+        except Exception as error:  # MemoryError, or a fault of ours: see above
+            _log.exception("loading %s", partition)
+            refusal = LoadFailed(
+                f"loading failed: {error or type(error).__name__}; the agent's log says more"
+            )
+            self._listener.load_refused(partition, refusal, ())
+        else:
+            self._listener.partition_ready(partition, loaded)
+
+    def _load_counted(
+        self,
+        assigned: PartitionAssignment,
+        streamed: bool,
+        budget_nbytes: int,
+        prepare_nbytes: int,
+    ) -> Loaded:
+        try:
+            return self._load_now(assigned, streamed, budget_nbytes, prepare_nbytes)
+        finally:
+            made = self._cache.prepared.made_since()
+            if made:
+                self._listener.segments_prepared(made)
+
+    def _load_now(
+        self,
+        assigned: PartitionAssignment,
+        streamed: bool,
+        budget_nbytes: int,
+        prepare_nbytes: int,
+    ) -> Loaded:
+        if self._partition is not None:
+            raise LoadFailed(f"{self._partition.assigned.partition} is still in memory")
+        began_s = time.monotonic()
+        import_runtime()
+        if not self._floor_nbytes:
+            trim()
+            self._floor_nbytes = rss_nbytes()
+        before = rss_nbytes()
+        self._partition = Partition(
+            assigned,
+            self._cache,
+            streamed=streamed,
+            budget_nbytes=budget_nbytes,
+            threads=self._threads,
+            prepare_nbytes=prepare_nbytes,
+            stays=began_s - self._loaded_at_s >= SWAPPING_S,
+        )
+        self._loaded_at_s = began_s
+        self._cache.touch(tuple(blob.digest for blob in assigned.blobs))
+        prepare_s = self._partition.prepare_s
+        loaded = Loaded(
+            streamed=streamed,
+            load_s=time.monotonic() - began_s - prepare_s,
+            rss_before_nbytes=before,
+            rss_nbytes=rss_nbytes(),
+            prepare_s=prepare_s,
+        )
+        nbytes = sum(blob.nbytes for blob in assigned.blobs)
+        if not streamed and nbytes >= RATED_NBYTES:
+            self._loaded_nbytes += nbytes
+            self._loaded_s += loaded.load_s
+        return loaded
+
+    def _rotten(self, assigned: PartitionAssignment, error: CrowdpipeError) -> tuple[str, ...]:
+        """After a failed load every blob of the partition is hashed; rotten and missing ones are
+        named. What never touched a blob needs no hashing."""
+        if isinstance(error, OverBudget):
+            return ()
+        rotten = []
+        for blob in assigned.blobs:
+            try:
+                self._cache.verify(blob.digest)
+            except (BlobCorrupt, BlobMissing):
+                rotten.append(blob.digest)
+        return tuple(rotten)
+
+    def _unload(self, partition: PartitionId) -> None:
+        began_s = time.monotonic()
+        if self._partition is not None and self._partition.assigned.partition == partition:
+            self._drop()
+        self._listener.partition_gone(partition, time.monotonic() - began_s, rss_nbytes())
+
+    def _drop(self) -> None:
+        if self._partition is not None:
+            self._partition.close()
+        self._partition = None
+        collect_and_trim()
+
+    # --- executing ----------------------------------------------------------------------------
+
+    def _execute(self, task: TaskId, assigned: PartitionAssignment) -> None:
+        try:
+            executed = self._execute_now(task, assigned)
+        except CrowdpipeError as error:
+            # A segment that cannot be loaded again (streaming) is the partition's fault.
+            fatal = isinstance(error, (LoadFailed, BlobCorrupt))
+            self._fail(task, error, fatal)
+        except MemoryError:
+            self._fail(task, ComputeFailed("the device ran out of memory"), fatal=True)
+        except Exception as error:  # a fault of ours: see above
+            _log.exception("executing %s", task)
+            reason = f"executing failed: {error or type(error).__name__}"
+            self._fail(task, ComputeFailed(reason), fatal=False)
+        else:
+            self._listener.task_executed(task, executed)
+
+    def _fail(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
+        if fatal:
+            self._drop()
+        self._listener.execution_failed(task, error, fatal)
+
+    def _execute_now(self, task: TaskId, assigned: PartitionAssignment) -> Executed:
+        partition = self._partition
+        if partition is None or partition.assigned.partition != assigned.partition:
+            raise LoadFailed(f"{assigned.partition} is not in memory")
+        began_s = time.monotonic()
+        wanted = {name for segment in assigned.segments for name in segment.inputs}
+        frame = open_frame(self._spool.get(task.needs, "input"), assigned.accepts_nbytes)
+        values = values_of(frame, wanted)
+        decoded_s = time.monotonic()
+        made, segment_s = partition.run(values)
+        computed_s = time.monotonic()
+        link = self._link.nbytes_per_s
+        emitted = emit(frame, made, task, assigned, link, self._deflating)
+        self._spool.put(task.makes, "output", emitted.data)
+        encoded_s = time.monotonic()
+        self._cost_done += sum(segment.cost for segment in assigned.segments)
+        self._cost_s += computed_s - decoded_s
+        return Executed(
+            emitted=emitted,
+            decode_s=decoded_s - began_s,
+            compute_s=computed_s - decoded_s,
+            encode_s=encoded_s - computed_s,
+            segment_s=segment_s,
+        )
+
+    # --- idle time ----------------------------------------------------------------------------
+
+    def _verify(self) -> None:
+        try:
+            rotten = self._rotten_blob() or self._cache.prepared.verify_oldest(UNVERIFIED_S)
+        except OSError as error:
+            _log.warning("cannot verify what is cached: %s", error)
+            return
+        if rotten is not None:
+            self._listener.blob_rotten(rotten)
+
+    def _rotten_blob(self) -> str | None:
+        digest = self._cache.longest_unverified(UNVERIFIED_S)
+        if digest is not None:
+            try:
+                self._cache.verify(digest)
+            except (BlobCorrupt, BlobMissing):
+                return digest
+        return None
+
+
+def _refusal(error: CrowdpipeError, corrupt: tuple[str, ...]) -> CrowdpipeError:
+    """A load that failed on rotten bytes is told as that, whatever ONNX Runtime made of them."""
+    if corrupt and not isinstance(error, (BlobCorrupt, BlobMissing)):
+        return BlobCorrupt(f"{len(corrupt)} cached blobs were altered on disk: {error}")
+    return error

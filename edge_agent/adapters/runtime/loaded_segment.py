@@ -1,0 +1,54 @@
+"""One segment in memory: its session, the tables it reads by row, and where its weights lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edge_agent.adapters.runtime.mapping import Mapping
+from edge_agent.adapters.runtime.onnx_runtime import Segment
+from edge_agent.adapters.runtime.row_source import RowSource
+from wire.errors import Malformed
+from wire.messages.assignment import SegmentRef
+
+
+class LoadedSegment:
+    """`session` is None where rows are all that the segment makes; `mappings` are the files with
+    its weights."""
+
+    def __init__(
+        self,
+        ref: SegmentRef,
+        session: Segment | None,
+        rows: Sequence[RowSource],
+        mappings: Sequence[Mapping],
+    ) -> None:
+        self._ref = ref
+        self._session = session
+        self._takes = session.inputs if session else ()
+        self._rows = rows
+        self._mappings = mappings
+
+    def run(self, values: dict[str, Any]) -> dict[str, Any]:
+        """OrtValues by name in and out. Raises `ComputeFailed`, `LoadFailed` if a table was cut
+        short, or `Malformed` if `values` lacks an input."""
+        missing = [name for name in self._ref.inputs if name not in values]
+        if missing:
+            raise Malformed(f"the frame lacks {missing[0]!r}, which the partition needs")
+        made = {source.output: source.rows(values[source.indices]) for source in self._rows}
+        if self._session is not None:
+            feeds = {name: made[name] if name in made else values[name] for name in self._takes}
+            made |= self._session.run(feeds)
+        return {name: made[name] for name in self._ref.outputs}
+
+    def give_back_weights(self) -> None:
+        """They leave this process's memory until the next run."""
+        for mapping in self._mappings:
+            mapping.give_back()
+
+    def close(self) -> None:
+        for mapping in self._mappings:  # before the session, which unmaps them
+            mapping.forget()
+        for source in self._rows:
+            source.close()
+        self._session = None

@@ -1,0 +1,168 @@
+"""The one loaded partition: a session for each segment, its weights in memory or streamed.
+
+Resident, all weights stay in memory. Streamed, each segment's weights come in as it computes and
+are given back behind it; the sessions stay. Refuses what would not fit the budget before it loads,
+by the formula the planner uses too, and again when memory grew beyond it while loading. Which
+partition to load, and how, is the machine's decision.
+
+Can be used without an agent: a cache with the blobs, and an assignment, are all it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import nullcontext
+from typing import Any
+
+from edge_agent.adapters.device.memory import (
+    collect_and_trim,
+    keep_large_blocks_apart,
+    keep_room_for_frames,
+    reused_blocks,
+    rss_nbytes,
+    trim,
+    trim_own_heap,
+)
+from edge_agent.adapters.runtime.crew import Crew
+from edge_agent.adapters.runtime.loaded_segment import LoadedSegment
+from edge_agent.adapters.runtime.onnx_runtime import shrink_arena
+from edge_agent.adapters.runtime.segment_loader import SegmentLoader
+from edge_agent.adapters.store.cache import BlobCache
+from wire.errors import OverBudget
+from wire.memory import hurried_need, mapped_nbytes, resident_need, streamed_need
+from wire.messages.assignment import PartitionAssignment, SegmentRef
+
+# RSS counts mapped pages that the system may take back, and the allocator's rounding.
+MARGIN_NBYTES = 16 << 20
+MARGIN_SHARE = 0.25
+LOADERS = 2  # segments loaded at once; `hurried_need` counts on it
+
+
+class Partition:
+    """Loaded when made, or refused with nothing left in memory."""
+
+    def __init__(
+        self,
+        assigned: PartitionAssignment,
+        cache: BlobCache,
+        *,
+        streamed: bool,
+        budget_nbytes: int,
+        threads: int = 1,
+        prepare_nbytes: int | None = None,
+        stays: bool = True,
+    ) -> None:
+        """`prepare_nbytes` bounds what may be prepared on disk; None says as much as it takes.
+        `stays`: no other is expected to take its place soon.
+
+        Raises `OverBudget`, `LoadFailed`, `BlobMissing` or `BlobCorrupt`.
+        """
+        self.assigned = assigned
+        self.streamed = streamed
+        self._loaded: dict[int, LoadedSegment] = {}
+        self._loader = SegmentLoader(
+            cache,
+            exact=assigned.partition.exact,
+            streamed=streamed,
+            threads=threads,
+            room_nbytes=prepare_nbytes,
+        )
+        _check_need(assigned, streamed, budget_nbytes)
+        hurried = not streamed and hurried_need(assigned.segments) <= budget_nbytes
+        for blob in assigned.blobs:  # all of them before the first is loaded
+            cache.check(blob.digest)
+        crew = Crew(self._helpers(hurried))
+        try:
+            with reused_blocks() if hurried else nullcontext():
+                self._load_within(budget_nbytes, hurried, crew)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            crew.dismiss(trim_own_heap)
+        if hurried and stays:
+            keep_room_for_frames()
+
+    @property
+    def segments(self) -> tuple[SegmentRef, ...]:
+        return self.assigned.segments
+
+    @property
+    def prepare_s(self) -> float:
+        """Seconds of loading that went into preparing segments for this and every later load."""
+        return self._loader.prepare_s
+
+    def _load_within(self, budget_nbytes: int, hurried: bool, crew: Crew) -> None:
+        before = rss_nbytes()
+        limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
+        # The largest first, while few sessions take memory besides.
+        refs = sorted(self.segments, key=mapped_nbytes, reverse=True)
+
+        def load(ref: SegmentRef) -> None:
+            segment = self._loaded[ref.index] = self._loader.load(ref)
+            if self.streamed:
+                segment.give_back_weights()
+            if not hurried:
+                trim()  # loading leaves buffers behind: some 100 MB over 20 segments (measured)
+            grown = rss_nbytes() - before
+            if grown > limit:
+                raise OverBudget(
+                    f"loading {self.assigned.partition} took {mib(grown)} by segment {ref.index}, "
+                    f"over the budget of {mib(budget_nbytes)}; assign fewer segments"
+                )
+
+        crew.work(load, refs)
+
+    def _helpers(self, hurried: bool) -> int:
+        """What is prepared is packed anew to be compared, which two cores do in half the time."""
+        if not hurried or not self._loader.has_prepared(self.segments):
+            return 0
+        return min(LOADERS, os.cpu_count() or 1) - 1
+
+    def run(self, values: dict[str, Any]) -> tuple[dict[str, Any], tuple[float, ...]]:
+        """What the partition makes of the live set's OrtValues, and seconds per segment.
+
+        `values` is emptied as it goes: an intermediate lives until its last user has run.
+        Raises `ComputeFailed`, or `Malformed` if a tensor is missing.
+        """
+        seconds: list[float] = []
+        for position, ref in enumerate(self.segments):
+            segment, began_s = self._loaded[ref.index], time.monotonic()
+            try:
+                values |= segment.run(values)
+            finally:
+                if self.streamed:
+                    segment.give_back_weights()
+            self._drop_unneeded(position, values)
+            seconds.append(time.monotonic() - began_s)
+        if self.streamed:
+            shrink_arena()
+        return values, tuple(seconds)
+
+    def _drop_unneeded(self, position: int, values: dict[str, Any]) -> None:
+        later = {name for ref in self.segments[position + 1 :] for name in ref.inputs}
+        for name in set(values) - later - set(self.assigned.emits):
+            del values[name]
+
+    def close(self) -> None:
+        """Out of memory, and the memory given back."""
+        for segment in self._loaded.values():
+            segment.close()
+        self._loaded.clear()
+        shrink_arena()
+        keep_large_blocks_apart()
+        collect_and_trim()
+
+
+def _check_need(assigned: PartitionAssignment, streamed: bool, budget_nbytes: int) -> None:
+    need = streamed_need(assigned.segments) if streamed else resident_need(assigned.segments)
+    if need > budget_nbytes:
+        raise OverBudget(
+            f"{assigned.partition} needs {mib(need)} and the budget is {mib(budget_nbytes)}; "
+            "assign fewer segments, or give the agent more with --memory"
+        )
+
+
+def mib(nbytes: int) -> str:
+    return f"{nbytes / (1 << 20):.1f} MiB"

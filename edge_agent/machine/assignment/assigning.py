@@ -1,0 +1,26 @@
+"""Obeying an assignment: the one with the highest stamp, whatever the order of arrival."""
+
+from __future__ import annotations
+
+from edge_agent.machine.assignment.fetching import cancel_unlisted
+from edge_agent.machine.frames.arrivals import settle_inputs
+from edge_agent.machine.frames.routes import send_parked
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import AssignmentArrived
+from edge_agent.machine.records.instructions import ObeyAssignment
+
+
+def assignment_arrived(agent: Agent, event: AssignmentArrived, now: float) -> None:
+    assignment = event.assignment
+    if agent.assignment is not None and assignment.stamp <= agent.assignment.stamp:
+        agent.counts["stale_assignments"] += assignment.stamp < agent.assignment.stamp
+        return
+    agent.cache.use(agent.partitions.pinned(), now)
+    agent.assignment = assignment
+    agent.meet(assignment.generation)
+    agent.fetches.forgive()
+    agent.partitions.list_anew(assignment.partitions, agent.capabilities, now)
+    agent.tell(ObeyAssignment(assignment))
+    cancel_unlisted(agent)
+    settle_inputs(agent, now)
+    send_parked(agent, now)

@@ -1,0 +1,145 @@
+"""Obeying commands: each is idempotent, and those of an older generation are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edge_agent.machine.frames.arrivals import forget_input
+from edge_agent.machine.frames.routes import forward
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import CommandsArrived
+from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.instructions import ForgetFrame, RemoveBlobs
+from wire.ids import ActivationId
+from wire.messages.commands import (
+    Acknowledge,
+    Cancel,
+    Evict,
+    Open,
+    Ping,
+    Profile,
+    Release,
+    Report,
+    Send,
+)
+from wire.messages.events import FrameDropped, Pong, Profiled
+
+
+def commands_arrived(agent: Agent, event: CommandsArrived, now: float) -> None:
+    if event.batch.generation < agent.generation:
+        agent.counts["stale_commands"] += len(event.batch.commands)
+        return
+    agent.meet(event.batch.generation)
+    for command in event.batch.commands:
+        OBEY[type(command)](agent, command, now)
+
+
+def _send(agent: Agent, command: Send, now: float) -> None:
+    for item in command.items:
+        name = ActivationId(command.run, item, command.cut)
+        output = agent.held.outputs.get(name)
+        if output:
+            forward(agent, output, command.to, now)
+        elif _is_coming(agent, name):
+            agent.wishes.put(name, (command.to, agent.stamp))
+        else:
+            agent.counts["dropped_not_held"] += 1
+            agent.report(FrameDropped(name, "not_held", "asked to send it, but it is not here"))
+
+
+def _is_coming(agent: Agent, output: ActivationId) -> bool:
+    """Whether a task that waits or runs here makes it."""
+    if agent.seat.task is not None and agent.seat.task.makes == output:
+        return not agent.is_cancelled(output)
+    for record in agent.partitions.listed():
+        if record.id.cut == output.cut and agent.partitions.taking(record.key) is record:
+            name = ActivationId(output.run, output.item, record.id.first)
+            entry = agent.held.inputs.get(name)
+            if entry and entry.key == record.key:
+                return True
+    return False
+
+
+def _release(agent: Agent, command: Release, now: float) -> None:
+    for item in command.items:
+        name = ActivationId(command.run, item, command.cut)
+        if name in agent.held.outputs:
+            _forget_output(agent, name, "released", now)
+
+
+def _forget_output(agent: Agent, name: ActivationId, state: str, now: float) -> None:
+    agent.held.remove_output(name).life.move(state, now)
+    agent.unsend(name)
+    agent.tell(ForgetFrame(name, "output"))
+
+
+def _open(agent: Agent, command: Open, now: float) -> None:
+    for item in command.items:
+        name = ActivationId(command.run, item, command.cut)
+        agent.opened.put(name, True)
+        entry = agent.held.inputs.get(name)
+        if entry:
+            entry.opened = True
+
+
+def _cancel(agent: Agent, command: Cancel, now: float) -> None:
+    for item in command.items or (None,):
+        agent.cancelled.put((command.run, item), True)
+    for entry in [e for e in agent.held.inputs.values() if agent.is_cancelled(e.name)]:
+        _cancel_input(agent, entry, now)
+    for name in [name for name in agent.held.outputs if agent.is_cancelled(name)]:
+        _forget_output(agent, name, "cancelled", now)
+
+
+def _cancel_input(agent: Agent, entry: HeldInput, now: float) -> None:
+    """A running task ends first; what it makes is forgotten then, and its input with it."""
+    if entry.life.state == "running":
+        entry.life.move("cancelled", now)
+        agent.held.remove_input(entry.name)
+    else:
+        forget_input(agent, entry.name, "cancelled", now)
+
+
+def _evict(agent: Agent, command: Evict, now: float) -> None:
+    pinned = agent.pinned()
+    going = agent.cache.begin_removal(d for d in command.digests if d not in pinned)
+    if going:
+        agent.tell(RemoveBlobs(going))
+        agent.inventory_after_removal = True
+    else:
+        agent.inventory_due = True
+
+
+def _report(agent: Agent, command: Report, now: float) -> None:
+    agent.inventory_due = True
+
+
+def _ping(agent: Agent, command: Ping, now: float) -> None:
+    agent.report(Pong(command.nonce, now))
+
+
+def _profile(agent: Agent, command: Profile, now: float) -> None:
+    record = agent.partitions.get(command.partition)
+    if record and record.segment_s:
+        agent.report(Profiled(record.id, record.segment_s))
+
+
+def _acknowledge(agent: Agent, command: Acknowledge, now: float) -> None:
+    if command.boot == agent.boot:
+        agent.log.acknowledge(command.seq)
+        agent.repeat_at = now + agent.limits.repeat_s
+        agent.inventory_due |= agent.log.lossy
+
+
+OBEY: dict[type, Callable[[Agent, Any, float], None]] = {
+    Send: _send,
+    Release: _release,
+    Open: _open,
+    Cancel: _cancel,
+    Evict: _evict,
+    Report: _report,
+    Ping: _ping,
+    Profile: _profile,
+    Acknowledge: _acknowledge,
+}

@@ -1,0 +1,125 @@
+"""Connections, orchestrators that come and go, and the agent's own end."""
+
+from __future__ import annotations
+
+from edge_agent.machine.assignment.fetching import cancel_unlisted
+from edge_agent.machine.connection.reporting import repeat_everything
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import (
+    Connected,
+    Disconnected,
+    OrchestratorSeen,
+    Started,
+    StateCleared,
+    StopAsked,
+)
+from edge_agent.machine.records.instructions import (
+    GiveUp,
+    PublishState,
+    SendFrame,
+    StayDisconnected,
+    Stop,
+)
+
+
+def started(agent: Agent, event: Started, now: float) -> None:
+    agent.life.move("offline", now, event.boot)
+    agent.boot = event.boot
+    for digest in sorted(event.cached):
+        agent.cache.add(digest, event.cached[digest], now)
+
+
+def connected(agent: Agent, event: Connected, now: float) -> None:
+    if event.reconnect and _replaced(agent, event):
+        agent.life.move("replaced", now)
+        agent.tell(StayDisconnected("replaced", _replaced_reason(agent)))
+        return
+    if not event.reconnect and event.own_state is not None:
+        agent.predecessor = event.own_state.boot
+    agent.life.move("online", now, event.connection)
+    agent.connection = event.connection
+    _introduce(agent, now)
+    unsent, agent.unsent = agent.unsent, {}
+    for activation, to in unsent:
+        agent.tell(SendFrame(activation, to))
+
+
+def state_cleared(agent: Agent, event: StateCleared, now: float) -> None:
+    """We were forgotten and are still here: whoever forgot us meets us anew."""
+    if agent.online:
+        _introduce(agent, now)
+
+
+def _introduce(agent: Agent, now: float) -> None:
+    """Say who we are, what nobody acknowledged, and everything that is here."""
+    if agent.stopping:
+        agent.tell(PublishState(agent.state("draining", agent.stop_reason)))
+    else:
+        agent.tell(PublishState(agent.state("online")))
+    repeat_everything(agent, now)
+    agent.residency.say_again()
+    agent.inventory_due = True
+
+
+def _replaced(agent: Agent, event: Connected) -> bool:
+    """Another boot lives under our name (its own farewell or will would say so otherwise).
+
+    A broker that was killed may give back what it retained before our own birth: that boot we
+    replaced ourselves.
+    """
+    state = event.own_state
+    if state is None or state.status == "offline":
+        return False
+    return state.boot not in (agent.boot, agent.predecessor)
+
+
+def _replaced_reason(agent: Agent) -> str:
+    return (
+        f"another agent connected as {agent.device!r}: stop one of the two, or give this one "
+        "another name"
+    )
+
+
+def disconnected(agent: Agent, event: Disconnected, now: float) -> None:
+    if agent.online:
+        agent.life.move("offline", now, event.reason)
+
+
+def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None:
+    """A new generation, or a new connection of the same, may have missed what we said. Its
+    assignment comes by itself; until then the last one is served."""
+    state = event.state
+    risen = state.generation > agent.generation
+    agent.meet(state.generation)
+    if state.status == "offline" or state.generation < agent.generation:
+        return
+    if risen or state.connection != agent.orchestrator_connection:
+        agent.orchestrator_connection = state.connection
+        repeat_everything(agent, now)
+
+
+def stop_asked(agent: Agent, event: StopAsked, now: float) -> None:
+    begin_to_stop(agent, event.reason, now)
+
+
+def begin_to_stop(agent: Agent, reason: str, now: float) -> None:
+    """Start nothing any more, and say so; the first reason stays."""
+    if agent.stopping:
+        return
+    agent.stop_by, agent.stop_reason = now + agent.limits.stop_s, reason
+    cancel_unlisted(agent)
+    if agent.online:
+        agent.tell(PublishState(agent.state("draining", reason)))
+
+
+def stop_when_done(agent: Agent, now: float) -> None:
+    """Say farewell once no task runs, or when the limit has passed. What never answered is not
+    waited for: others may have what is held here sent until then."""
+    waits = agent.seat.busy == "executing" or agent.seat.stuck
+    if agent.stop_by is None or (waits and now < agent.stop_by):
+        return
+    if agent.online:
+        agent.tell(PublishState(agent.state("offline", agent.stop_reason)))
+    agent.life.move("stopped", now, agent.stop_reason)
+    failure = agent.failure
+    agent.tell(GiveUp(failure.kind, failure.reason) if failure else Stop(agent.stop_reason))

@@ -1,0 +1,68 @@
+"""What is under way in memory has a limit in time; here is what happens at it.
+
+A native call that never answers cannot be stopped from within its process, and nothing else may
+use the memory meanwhile. So at the limit the partition fails as `timed_out`, a running task with
+it, both saying what was waited for; the agent drains for `stop_s`, in which what it holds can
+still be sent, says farewell and ends with that error. Its supervisor starts it anew (ADR 10).
+Loads, evictions and tasks are numbered: an answer that comes after its limit carries a number
+that is over, is counted and changes nothing. Time in which the whole process stood still (a phone
+in Doze, a stopped process) does not count.
+"""
+
+from __future__ import annotations
+
+from edge_agent.machine.connection.connecting import begin_to_stop
+from edge_agent.machine.execution.tasks import task_failed
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import Answer, TaskExecuted
+from edge_agent.machine.records.instructions import ForgetFrame
+from wire.errors import TimedOut
+from wire.messages.residency import Failure
+
+SLEPT_S = 10.0  # woken so much later than asked for: it was this process that stood still
+
+
+def is_late(agent: Agent, event: Answer) -> bool:
+    """Whether the answer is to something given up before; it is counted then."""
+    if event.number >= agent.seat.number:
+        return False
+    agent.counts["late_answers"] += 1
+    if isinstance(event, TaskExecuted) and event.task.makes not in agent.held.outputs:
+        agent.tell(ForgetFrame(event.task.makes, "output"))
+    return True
+
+
+def stood_still(agent: Agent, due_at: float | None, now: float) -> None:
+    """We wanted to be woken at `due_at`: what is under way was not to blame since then."""
+    if due_at is not None and now > due_at + SLEPT_S:
+        agent.seat.extend(now - due_at)
+
+
+def expire(agent: Agent, now: float) -> None:
+    """Give up what is under way if its limit has passed."""
+    seat = agent.seat
+    if seat.deadline is None or now < seat.deadline:
+        return
+    failure = Failure(TimedOut.kind, _reason(agent, now))
+    agent.counts["never_answered"] += 1
+    record = agent.seated()
+    task = seat.abandon()
+    if record is not None:
+        record.fail(failure, now)
+    if task is not None:
+        task_failed(agent, task, failure, now)
+    agent.failure = failure
+    begin_to_stop(agent, failure.reason, now)
+
+
+def _reason(agent: Agent, now: float) -> str:
+    seat = agent.seat
+    what = {
+        "loading": f"load {seat.partition}",
+        "executing": f"run {seat.task} on {seat.partition}",
+        "evicting": f"give up {seat.partition}",
+    }[seat.busy or "loading"]
+    return (
+        f"waited {now - seat.since:.0f} s for ONNX Runtime to {what}, and it never answered; "
+        f"the agent on {agent.device} ends: start it again if nothing does so by itself"
+    )

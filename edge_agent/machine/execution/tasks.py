@@ -1,0 +1,153 @@
+"""What the end of a task means: the output is held and goes to its dependent, the input may go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edge_agent.machine.frames import room
+from edge_agent.machine.frames.arrivals import forget_input
+from edge_agent.machine.frames.dropping import drop
+from edge_agent.machine.frames.routes import dependent_of, forward
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import ExecutionFailed, TaskExecuted
+from edge_agent.machine.records.held import HeldInput, HeldOutput
+from edge_agent.machine.records.instructions import Execute, ForgetFrame
+from edge_agent.machine.records.partitions import Partition
+from edge_agent.machine.records.transitions import Life
+from wire.ids import TaskId
+from wire.messages.events import TaskDone, TaskFailed, TaskStarted
+from wire.messages.residency import Failure
+
+
+def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Execute:
+    task = task_of(record, entry)
+    entry.life.move("running", now, str(task))
+    limit_s = agent.pace.execute_limit_s(record)
+    number = agent.seat.execute(task, max(0.0, now - entry.arrived_at), now, limit_s)
+    agent.report(TaskStarted(task, now))
+    return Execute(number, task, record.assigned)
+
+
+def task_of(record: Partition, entry: HeldInput) -> TaskId:
+    name = entry.name
+    return TaskId(name.run, name.item, record.id.first, record.id.last, entry.head.attempt)
+
+
+def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
+    task = event.task
+    occupant = agent.seat.executed(task)
+    record = agent.partitions.get(occupant.partition)
+    agent.pace.learn_task(record, occupant, event.compute_s)
+    if record:
+        record.segment_s = event.segment_s
+    entry = _still_wanted(agent, task)
+    if entry is None:
+        agent.counts["cancelled_outputs"] += 1
+        if task.makes not in agent.held.outputs:
+            agent.tell(ForgetFrame(task.makes, "output"))
+        return
+    output = _hold(agent, event, now)
+    _route(agent, output, now)
+    agent.report(_done(agent, event, entry, output, now))
+    agent.finished.put((task.run, task.item, task.first, task.last), task.attempt)
+    _leave(agent, entry, "done", now)
+
+
+def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
+    occupant = agent.seat.executed(event.task)
+    if event.fatal:
+        _ruined(agent, event, now)
+    failure = Failure(event.kind, f"{occupant.partition}: {event.reason}")
+    task_failed(agent, event.task, failure, now)
+
+
+def task_failed(agent: Agent, task: TaskId, failure: Failure, now: float) -> None:
+    """Say so, unless it was cancelled while it ran."""
+    entry = _still_wanted(agent, task)
+    if entry is None:
+        agent.counts["cancelled_outputs"] += 1
+        return
+    agent.counts[f"failed_{failure.kind}"] += 1
+    agent.report(TaskFailed(task, failure.kind, failure.reason))
+    _leave(agent, entry, "failed", now)
+
+
+def _still_wanted(agent: Agent, task: TaskId) -> HeldInput | None:
+    """The input of a task that just ended; None if it was cancelled while it ran."""
+    entry = agent.held.inputs.get(task.needs)
+    if entry is not None and entry.life.state == "running":
+        return entry
+    agent.tell(ForgetFrame(task.needs, "input"))
+    return None
+
+
+def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
+    """The input goes; unless it came again under a later attempt, which is queued now, or is
+    dropped with an event if the output took its room."""
+    again = entry.again
+    if again is None:
+        forget_input(agent, entry.name, state, now)
+        return
+    entry.life.move(state, now)
+    agent.held.remove_input(entry.name)
+    successor = replace(
+        entry, head=again, arrived_at=now, again=None, life=Life("task", entry.name, "arrived")
+    )
+    successor.early_since = now
+    agent.held.add_input(successor)
+    successor.life.move("waiting" if agent.partitions.taking(entry.key) else "early", now)
+    if room.lacking_nbytes(agent, 0) > 0:
+        drop(agent, successor, "too_large", "its earlier attempt's output took its room", now)
+
+
+def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
+    """An output that was held before is overwritten in the spool by the same bits."""
+    name = event.task.makes
+    if name in agent.held.outputs:
+        agent.held.remove_output(name).life.move("replaced", now)
+    head = replace(event.emitted, attempt=event.task.attempt)
+    output = HeldOutput(head, Life("output", name, "made"))
+    agent.held.add_output(output)
+    return output
+
+
+def _route(agent: Agent, output: HeldOutput, now: float) -> None:
+    """A `send` that came before the output is a better route than the list's, until a newer
+    assignment says what is better by then."""
+    to = dependent_of(output, agent.assignment)
+    wish = agent.wishes.pop(output.name)
+    if wish is not None and wish[1] == agent.stamp:
+        to = wish[0]
+    if to is None:
+        output.life.move("parked", now)
+    else:
+        forward(agent, output, to, now)
+
+
+def _done(
+    agent: Agent, event: TaskExecuted, entry: HeldInput, output: HeldOutput, now: float
+) -> TaskDone:
+    return TaskDone(
+        task=event.task,
+        at_s=now,
+        waited_s=agent.seat.waited_s,
+        decode_s=event.decode_s,
+        compute_s=event.compute_s,
+        encode_s=event.encode_s,
+        input_nbytes=entry.head.nbytes,
+        output_nbytes=output.head.nbytes,
+        output_raw_nbytes=output.head.raw_nbytes,
+        parked=output.life.state == "parked",
+    )
+
+
+def _ruined(agent: Agent, event: ExecutionFailed, now: float) -> None:
+    """The partition left memory by itself. What waits for it stays: the orchestrator re-plans."""
+    record = agent.seated()
+    assert agent.seat.partition is not None
+    agent.seat.vacated(agent.seat.partition, None)
+    if record is None:
+        return
+    record.fail(Failure(event.kind, event.reason), now)
+    if not record.listed:
+        agent.partitions.remove(record)

@@ -1,0 +1,185 @@
+"""What becomes of a frame that arrived: queued, held early, recognised as a repeat, or dropped.
+
+Nothing is dropped without an event (section 6, rule 4 of the design), and the sender keeps its
+copy until the orchestrator releases it, so what is dropped here can be sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edge_agent.machine.frames import room
+from edge_agent.machine.frames.dropping import drop, refuse
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import NO_ROOM, FrameArrived, FrameHead, FrameLost
+from edge_agent.machine.records.held import HeldInput, key_of
+from edge_agent.machine.records.instructions import ForgetFrame
+from edge_agent.machine.records.partitions import Partition
+from edge_agent.machine.records.transitions import Life
+from wire.errors import Malformed, TooLarge
+from wire.ids import ActivationId
+from wire.messages.events import FrameDropped, FrameReceived
+
+
+def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
+    name = event.head.activation
+    if agent.is_cancelled(name):
+        refuse(agent, event.head, "cancelled", "its run or item was cancelled")
+    elif name in agent.held.inputs:
+        _repeated(agent, event, now)
+    else:
+        _new(agent, event, now)
+
+
+def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
+    """Never whole here. A lost repeat of what is held changes nothing. If the spool had no room,
+    early frames make some for the next try, and the orchestrator what it can."""
+    if event.activation in agent.held.inputs:
+        return
+    kind = event.kind
+    if kind == NO_ROOM:
+        room.clear_early(agent, now)
+        kind = TooLarge.kind
+    agent.counts[f"dropped_{kind}"] += 1
+    agent.report(FrameDropped(event.activation, kind, event.reason))
+
+
+def _new(agent: Agent, event: FrameArrived, now: float) -> None:
+    head = event.head
+    taker = agent.partitions.taking(key_of(head))
+    if taker and is_finished(agent, taker, head):
+        agent.counts["repeated_frames"] += 1
+        _report_received(agent, head, event.sender, now)
+        agent.tell(ForgetFrame(head.activation, "input"))
+    elif taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
+        refuse(agent, head, "too_large", _over_bound(head, taker))
+    elif not room.fits(agent, head, now, wanted=taker is not None):
+        refuse(agent, head, "too_large", _over_hold(agent, head))
+    elif taker:
+        _admit(agent, event, now).life.move("waiting", now)
+        _report_received(agent, head, event.sender, now)
+    elif agent.held.early_nbytes + head.nbytes > agent.early_limits.early_nbytes:
+        refuse(agent, head, "early", "no partition takes it, and too much waits for one already")
+    else:
+        entry = _admit(agent, event, now)
+        entry.early_since = now
+        entry.life.move("early", now)
+
+
+def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
+    name = event.head.activation
+    entry = HeldInput(
+        head=event.head,
+        sender=event.sender,
+        arrived_at=now,
+        order=agent.order_of(name.run),
+        life=Life("task", name, "arrived"),
+        opened=not event.head.barrier or name in agent.opened,
+    )
+    agent.held.add_input(entry)
+    return entry
+
+
+def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
+    """It overwrote its own copy in the spool, so there is nothing to forget."""
+    entry, head = agent.held.inputs[event.head.activation], event.head
+    agent.counts["repeated_frames"] += 1
+    entry.sender = event.sender
+    if entry.life.state != "running":
+        _renew(agent, entry, head, now)
+    elif key_of(head) == entry.key and head.attempt > entry.head.attempt:
+        entry.again = head
+    if entry.life.state in ("waiting", "running"):
+        _report_received(agent, head, event.sender, now)
+
+
+def _renew(agent: Agent, entry: HeldInput, head: FrameHead, now: float) -> None:
+    """What came lies in the spool now, whichever attempt it is of; attempts only rise. If that
+    cannot be used, nothing is left that can."""
+    taker = agent.partitions.taking(entry.key)
+    if key_of(head) != entry.key:
+        drop(agent, entry, Malformed.kind, "it came again as a frame of another model", now)
+        return
+    agent.held.replace_head(entry, replace(head, attempt=max(head.attempt, entry.head.attempt)))
+    if taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
+        drop(agent, entry, TooLarge.kind, _over_bound(head, taker), now)
+    elif room.lacking_nbytes(agent, 0) > 0:
+        drop(agent, entry, TooLarge.kind, _over_hold(agent, head), now)
+
+
+def is_finished(agent: Agent, taker: Partition, head: FrameHead) -> bool:
+    """Computed here under this attempt or a later one. A higher attempt says that the output
+    was lost after its release, so it is computed again."""
+    name = head.activation
+    known = agent.finished.get((name.run, name.item, taker.id.first, taker.id.last))
+    return known is not None and known >= head.attempt
+
+
+def settle_inputs(agent: Agent, now: float) -> None:
+    """The assignment changed: early frames may have found their partition, others lost theirs."""
+    for entry in list(agent.held.inputs.values()):
+        taker = agent.partitions.taking(entry.key)
+        if entry.life.state == "early" and taker:
+            _adopt(agent, entry, taker, now)
+        elif entry.life.state == "waiting" and not taker:
+            entry.early_since = now
+            entry.life.move("early", now, "its partition is not listed any more")
+    _bound_early(agent, now)
+
+
+def _adopt(agent: Agent, entry: HeldInput, taker: Partition, now: float) -> None:
+    if is_finished(agent, taker, entry.head):
+        entry.life.move("done", now, "before")
+        agent.held.remove_input(entry.name)
+        agent.tell(ForgetFrame(entry.name, "input"))
+    elif entry.head.raw_nbytes > taker.assigned.accepts_nbytes:
+        drop(agent, entry, "too_large", _over_bound(entry.head, taker), now)
+        return
+    else:
+        entry.life.move("waiting", now)
+    _report_received(agent, entry.head, entry.sender, now)
+
+
+def _bound_early(agent: Agent, now: float) -> None:
+    """At the bound the newest early frames go, with an event each."""
+    nbytes = agent.held.early_nbytes
+    for entry in reversed(agent.held.early()):
+        if nbytes <= agent.early_limits.early_nbytes:
+            return
+        nbytes -= entry.head.nbytes
+        drop(agent, entry, "early", "no partition takes it, and too much waits for one", now)
+
+
+def expire_early(agent: Agent, now: float) -> None:
+    for entry in agent.held.early():
+        if now >= entry.early_since + agent.early_limits.early_s:
+            held_s = now - entry.early_since
+            drop(agent, entry, "early", f"no partition took it within {held_s:.0f} s", now)
+
+
+def early_wake_at(agent: Agent) -> float | None:
+    since = min((entry.early_since for entry in agent.held.early()), default=None)
+    return None if since is None else since + agent.early_limits.early_s
+
+
+def _report_received(agent: Agent, head: FrameHead, sender: str, now: float) -> None:
+    agent.report(FrameReceived(head.activation, sender, head.nbytes, now))
+
+
+def _over_bound(head: FrameHead, taker: Partition) -> str:
+    return (
+        f"{head.raw_nbytes} raw bytes, and {taker.id} takes {taker.assigned.accepts_nbytes}: "
+        "send a smaller input, or add the model with a larger --max-shape"
+    )
+
+
+def _over_hold(agent: Agent, head: FrameHead) -> str:
+    return f"{head.nbytes} bytes, with {agent.held.nbytes} of {agent.capabilities.hold_nbytes} held"
+
+
+def forget_input(agent: Agent, name: ActivationId, state: str, now: float) -> None:
+    """It is of no use any more; not for one that runs."""
+    entry = agent.held.inputs[name]
+    entry.life.move(state, now)
+    agent.held.remove_input(name)
+    agent.tell(ForgetFrame(name, "input"))

@@ -1,0 +1,101 @@
+"""Room for frames: whether one more fits, and what gives way if not.
+
+What is held and what the running task will make stay within `hold_nbytes` together. Nobody
+reserved room for a frame that no partition takes, so such early frames give way first, the newest
+before the others. A task starts only when there is room for its output at the bound. With what the
+orchestrator reserves there always is; what else fills the device (items that were sent home, an
+earlier plan's outputs) is given `room_s` to be released, then the newest inputs that wait go.
+Outputs never do: only a release may take them. Whatever goes, goes with an event.
+"""
+
+from __future__ import annotations
+
+from edge_agent.machine.frames.dropping import drop
+from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.events import FrameHead
+from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.partitions import Partition
+from wire.errors import TooLarge
+from wire.messages.assignment import PartitionAssignment
+
+
+def lacking_nbytes(agent: Agent, nbytes: int) -> int:
+    """How much too large `nbytes` more would be; 0 or less if they fit."""
+    taken = agent.held.nbytes + _promised_nbytes(agent)
+    return taken + nbytes - agent.capabilities.hold_nbytes
+
+
+def _promised_nbytes(agent: Agent) -> int:
+    """What the running task's output may take."""
+    occupant = agent.seat.occupant
+    if occupant is None or agent.seat.task is None:
+        return 0
+    return _output_nbytes(agent, occupant)
+
+
+def _output_nbytes(agent: Agent, assigned: PartitionAssignment) -> int:
+    return assigned.emits_nbytes + agent.limits.frame_overhead_nbytes
+
+
+def fits(agent: Agent, head: FrameHead, now: float, *, wanted: bool) -> bool:
+    """Whether an arrival may stay; early frames give way to one that a partition takes."""
+    lacking = lacking_nbytes(agent, head.nbytes)
+    if lacking > 0 and wanted and lacking <= agent.held.early_nbytes:
+        _drop_early(agent, lacking, now)
+        return True
+    return lacking <= 0
+
+
+def clear_early(agent: Agent, now: float) -> None:
+    """A frame found no room before anybody could look at it."""
+    _drop_early(agent, agent.held.early_nbytes, now)
+
+
+def _drop_early(agent: Agent, lacking: int, now: float) -> int:
+    for entry in reversed(agent.held.early()):
+        if lacking <= 0:
+            break
+        lacking -= entry.head.nbytes
+        drop(agent, entry, "early", "no partition takes it, and others need the room", now)
+    return lacking
+
+
+def is_made(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bool:
+    """Whether the task that takes `entry` may start: its output has room. False also if `entry`
+    itself had to go, for want of anything else that could."""
+    makes = agent.held.outputs.get(record.makes(entry.name))
+    replaced = makes.head.nbytes if makes else 0
+    lacking = lacking_nbytes(agent, _output_nbytes(agent, record.assigned) - replaced)
+    if lacking > 0:
+        lacking = _drop_early(agent, lacking, now)
+    if lacking <= 0:
+        agent.seat.wanting_since = None
+        return True
+    if agent.seat.wanting_since is None:
+        agent.seat.wanting_since = now
+    if now < agent.seat.wanting_since + agent.limits.room_s:
+        return False
+    return _drop_waiting(agent, lacking, entry, now)
+
+
+def _drop_waiting(agent: Agent, lacking: int, entry: HeldInput, now: float) -> bool:
+    others = [other for other in agent.held.inputs.values() if other is not entry]
+    enough = sum(other.head.nbytes for other in others) >= lacking
+    for other in reversed(others) if enough else (entry,):
+        if lacking > 0:
+            lacking -= other.head.nbytes
+            drop(agent, other, TooLarge.kind, _no_room(agent, entry), now)
+    agent.seat.wanting_since = None
+    return enough
+
+
+def _no_room(agent: Agent, entry: HeldInput) -> str:
+    held, hold = agent.held.nbytes, agent.capabilities.hold_nbytes
+    return f"the output of {entry.name} has no room: {held} of {hold} bytes are held"
+
+
+def wake_at(agent: Agent) -> float | None:
+    """When what waits for room has waited enough."""
+    since = agent.seat.wanting_since
+    idle = agent.seat.busy is None and not agent.stopping and not agent.log.full
+    return since + agent.limits.room_s if since is not None and idle else None

@@ -1,0 +1,157 @@
+"""What the agent's machine tells its shell to do: imperatives, carried out in order.
+
+Whatever takes time is answered by an event: `FetchBlob` by `BlobFetched` or `FetchFailed`, `Load`
+by `PartitionReady` or `LoadRefused`, `Unload` by `PartitionGone`, `Execute` by `TaskExecuted` or
+`ExecutionFailed`, `RemoveBlobs` by `BlobsRemoved`. At most one of Load, Unload and Execute is under
+way at a time, and at most one FetchBlob per digest. Load, Unload and Execute are numbered, and
+their answers carry the number back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edge_agent.machine.records.events import Side
+from wire.ids import ActivationId, PartitionId, TaskId
+from wire.manifest import BlobRef
+from wire.messages.assignment import Assignment, PartitionAssignment
+from wire.messages.events import EventBatch
+from wire.messages.residency import Residency
+from wire.messages.state import DeviceState
+from wire.messages.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class FetchBlob:
+    """Fetch what is missing of a blob, resuming what is there, digest checked while writing."""
+
+    blob: BlobRef
+    store_base: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelFetch:
+    """Stop fetching; what was written stays for a later resume. Answered by `FetchFailed` with
+    kind `cancelled`, or by `BlobFetched` if it was done already."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveBlobs:
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load a partition whose blobs are all cached. The shell refuses with `over_budget` rather
+    than exceed `budget_nbytes`; `streamed`: keep only one segment's weights in memory. What it
+    prepares on disk may take `prepare_nbytes`, and is told by `SegmentsPrepared`."""
+
+    number: int
+    assigned: PartitionAssignment
+    streamed: bool
+    budget_nbytes: int
+    prepare_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    number: int
+    partition: PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Run a task on the loaded partition: input from the spool, output into the spool."""
+
+    number: int
+    task: TaskId
+    assigned: PartitionAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class SendFrame:
+    """Publish a held output to `<to>/from/<us>`, in parts if it is large."""
+
+    activation: ActivationId
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetFrame:
+    """Remove a frame from the spool, and what of it waits to be sent."""
+
+    activation: ActivationId
+    side: Side
+
+
+@dataclass(frozen=True, slots=True)
+class ObeyAssignment:
+    """The assignment that is obeyed now; the shell takes limits from it (spool, reassembly)."""
+
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class PublishState:
+    state: DeviceState
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResidency:
+    residency: Residency
+
+
+@dataclass(frozen=True, slots=True)
+class PublishEvents:
+    batch: EventBatch
+
+
+@dataclass(frozen=True, slots=True)
+class PublishTelemetry:
+    telemetry: Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class StayDisconnected:
+    """Another agent took our identity: disconnect without a will, say so, end with an error."""
+
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """ONNX Runtime never answered and cannot be stopped: disconnect orderly and end the process
+    with this error, whatever its threads do."""
+
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Everything is said: disconnect orderly and end."""
+
+    reason: str
+
+
+Instruction = (
+    FetchBlob
+    | CancelFetch
+    | RemoveBlobs
+    | Load
+    | Unload
+    | Execute
+    | SendFrame
+    | ForgetFrame
+    | ObeyAssignment
+    | PublishState
+    | PublishResidency
+    | PublishEvents
+    | PublishTelemetry
+    | StayDisconnected
+    | GiveUp
+    | Stop
+)

@@ -1,0 +1,100 @@
+"""The one place in memory where a partition is loaded, and what is under way there.
+
+At most one partition sits here, from the instruction to load until the shell says that it is
+gone (invariant 3), and at most one of loading, executing and evicting is under way. Each has a
+number and a limit in time. What was abandoned at its limit may still use the memory, so that the
+seat stays busy for good; its number is over. `wanting_since`: a task waits for room since then.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from edge_agent.machine.records.transitions import IllegalTransition
+from wire.ids import PartitionId, TaskId
+from wire.messages.assignment import PartitionAssignment
+
+Work = Literal["loading", "executing", "evicting"]
+
+
+class Seat:
+    def __init__(self) -> None:
+        self.occupant: PartitionAssignment | None = None
+        self.streamed = False
+        self.busy: Work | None = None
+        self.task: TaskId | None = None
+        self.number = 0
+        self.since = 0.0
+        self.deadline: float | None = None
+        self.stuck = False
+        self.wanting_since: float | None = None
+        self.waited_s = 0.0
+
+    @property
+    def partition(self) -> PartitionId | None:
+        return self.occupant.partition if self.occupant else None
+
+    def load(
+        self, assigned: PartitionAssignment, streamed: bool, now: float, limit_s: float
+    ) -> int:
+        """The number of this work, as of the two below."""
+        if self.occupant is not None or self.busy is not None:
+            raise self._illegal(f"load {assigned.partition}")
+        self.occupant, self.streamed = assigned, streamed
+        return self._begin("loading", now, limit_s)
+
+    def evict(self, now: float, limit_s: float) -> int:
+        if self.occupant is None or self.busy is not None:
+            raise self._illegal("evict")
+        return self._begin("evicting", now, limit_s)
+
+    def execute(self, task: TaskId, waited_s: float, now: float, limit_s: float) -> int:
+        if self.occupant is None or self.busy is not None:
+            raise self._illegal(f"execute {task}")
+        self.task, self.waited_s = task, waited_s
+        return self._begin("executing", now, limit_s)
+
+    def _begin(self, work: Work, now: float, limit_s: float) -> int:
+        self.busy, self.since, self.deadline = work, now, now + limit_s
+        self.wanting_since = None
+        self.number += 1
+        return self.number
+
+    def extend(self, seconds: float) -> None:
+        """The clock ran, and nothing else did."""
+        if self.deadline is not None:
+            self.deadline += seconds
+
+    def abandon(self) -> TaskId | None:
+        """The limit has passed: answers to this number come too late. The task it was, if any."""
+        self.number += 1
+        self.deadline, self.stuck = None, True
+        task, self.task = self.task, None
+        return task
+
+    def loaded(self, partition: PartitionId) -> PartitionAssignment:
+        return self._finish("loading", partition)
+
+    def executed(self, task: TaskId) -> PartitionAssignment:
+        if self.task != task:
+            raise self._illegal(f"finish {task}")
+        assert self.occupant is not None
+        occupant = self._finish("executing", self.occupant.partition)
+        self.task = None
+        return occupant
+
+    def vacated(self, partition: PartitionId, work: Work | None) -> PartitionAssignment:
+        """It left memory as the end of `work`: evicted, not loaded, or ruined by a task."""
+        occupant = self._finish(work, partition)
+        self.occupant = None
+        return occupant
+
+    def _finish(self, work: Work | None, partition: PartitionId) -> PartitionAssignment:
+        if self.occupant is None or self.busy != work or self.occupant.partition != partition:
+            raise self._illegal(f"{work} of {partition} ended")
+        self.busy = self.deadline = None
+        return self.occupant
+
+    def _illegal(self, what: str) -> IllegalTransition:
+        now = f"{self.busy or 'idle'} since {self.since:.3f}, task {self.task}"
+        return IllegalTransition(f"seat: {what}, while {self.partition} is {now}")

@@ -1,0 +1,240 @@
+"""Who is there: what proves life, what ends it, and whom to ask.
+
+Only a message that was not retained and carries the current connection id proves life (rule 8).
+A device with work has a lease; an idle one answers a ping before it gets any. Silence counts only
+while we could hear: after a reconnect, or when our own clock shows that we slept, all leases
+start anew.
+"""
+
+from __future__ import annotations
+
+from orchestrator.machine.devices.replacing import device_drains, device_gone
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.events import DeviceStateSeen
+from orchestrator.machine.records.state import State
+from wire.messages.commands import Ping
+from wire.messages.state import DeviceState
+
+NEVER = float("inf")
+BUSY_PING_S = 12.0  # a device with work is asked when silent for so long: telemetry takes 10 s
+CHECK_S = 1.0  # how often a device that has to answer is looked after
+
+
+def state_seen(state: State, event: DeviceStateSeen) -> None:
+    state.liveness_dirty = True
+    device = state.devices.met(event.device, state.now)
+    if event.state.status == "offline":
+        _farewell(state, device, event)
+    elif event.retained:
+        _retained_birth(state, device, event.state)
+    else:
+        _birth(state, device, event.state)
+
+
+def _farewell(state: State, device: Device, event: DeviceStateSeen) -> None:
+    told = event.state
+    if not device.connection:
+        device.connection, device.boot = told.connection, told.boot
+    if told.connection == device.connection:
+        device.end_connection()
+        why = f"said farewell: {told.reason}" if told.reason else "its last will came"
+        lose(state, device, why)
+        return
+    # A will of another connection: an older one's, or of one that we never saw. Ask.
+    state.counts["stale_will"] += 1
+    if told.connection not in device.ended and event.retained:
+        _doubt(state, device, "its retained state speaks of another connection")
+
+
+def _retained_birth(state: State, device: Device, told: DeviceState) -> None:
+    if told.connection == device.connection or told.connection in device.ended:
+        return
+    _adopt(state, device, told)
+    device.draining = told.status == "draining"
+    _doubt(state, device, "only retained words")
+
+
+def _birth(state: State, device: Device, told: DeviceState) -> None:
+    if told.connection in device.ended:
+        state.counts["stale_birth"] += 1
+        return
+    fresh = told.boot != device.boot
+    _adopt(state, device, told)
+    device.draining = told.status == "draining"
+    if fresh:
+        device.last_seq = 0  # we see this boot from its beginning
+    _alive(state, device, report=not fresh)
+    ping(state, device)  # life is proven; the answer tells its clock's offset
+
+
+def _adopt(state: State, device: Device, told: DeviceState) -> None:
+    """Take over a newer connection, and a newer boot: then everything but the cache is gone."""
+    if told.connection != device.connection:
+        device.end_connection()
+        device.connection, device.doubtful = told.connection, True
+        device.ping, device.pinged_at = None, None
+    if told.capabilities is not None:
+        device.capabilities = told.capabilities
+    if told.boot != device.boot:
+        if device.boot:
+            _rebooted(state, device)
+        device.boot = told.boot
+
+
+def _rebooted(state: State, device: Device) -> None:
+    device.residency.clear()
+    device.refused.clear()
+    device.last_seq, device.gap, device.unacknowledged = None, None, 0
+    device.budget_limit_nbytes, device.obeyed = None, (0, 0)
+    device.offset_s, device.rtt_s = None, None
+    state.outbox.drop(device.name)
+    if device.life.state != "lost":
+        device.life.move("lost", state.now, "it started anew")
+    device_gone(state, device.name, "its device started anew")
+
+
+def _doubt(state: State, device: Device, why: str) -> None:
+    """It has to prove life before it gets work."""
+    device.life.settle("unproven", state.now, why)
+    ping(state, device)
+
+
+def _alive(state: State, device: Device, *, report: bool) -> None:
+    device.last_life = state.now
+    wanted = "draining" if device.draining else "alive"
+    came = not device.reachable
+    if not device.life.settle(wanted, state.now, "proved life"):
+        return
+    if came and report:
+        device.reported_at = float("-inf")
+        state.ask_report(device)
+    if wanted == "draining":
+        device_drains(state, device.name)
+
+
+def proven(state: State, name: str, connection: str, *, retained: bool) -> Device | None:
+    """The device if the message proves its life (it is then noted as alive), or may be read
+    though it proves nothing; None if it is of another connection."""
+    device = state.devices.met(name, state.now)
+    if connection != device.connection or connection in device.ended:
+        state.counts["other_connection"] += 1
+        if connection not in device.ended and not retained:
+            _ask_unknown(state, device)
+        return None
+    if not retained:
+        device.last_life = state.now
+        if not device.reachable and device.capabilities is not None:
+            _alive(state, device, report=True)
+    return device
+
+
+def _ask_unknown(state: State, device: Device) -> None:
+    """It speaks under a connection whose birth we missed; its answer will tell which boot."""
+    pinged_at = device.pinged_at if device.pinged_at is not None else -NEVER
+    if state.now >= pinged_at + state.options.ping_wait_s:
+        ping(state, device)
+
+
+def adopt_connection(state: State, device: Device, connection: str) -> None:
+    """Events of the known boot came under a connection whose birth we missed."""
+    if connection == device.connection or connection in device.ended:
+        return
+    device.end_connection()
+    device.connection, device.doubtful = connection, True
+    device.ping = None
+
+
+def lose(state: State, device: Device, why: str) -> None:
+    if not device.life.settle("lost", state.now, why):
+        return
+    device.engaged_since = None
+    state.outbox.drop(device.name)
+    device_gone(state, device.name, f"{device.name} is gone: {why}")
+
+
+def ping(state: State, device: Device) -> None:
+    state.pings += 1
+    nonce = f"{state.generation}-{state.pings}"
+    device.pinged_at, device.ping = state.now, (nonce, state.now)
+    state.outbox.post(device.name, Ping(nonce))
+
+
+def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
+    """A pong: its clock's offset, good to half the round trip."""
+    if device.ping is None or device.ping[0] != nonce:
+        state.counts["stale_pong"] += 1
+        return
+    sent_at, device.ping = device.ping[1], None
+    rtt_s = state.now - sent_at
+    device.note_clock(rtt_s, at_s - (sent_at + rtt_s / 2))
+
+
+def heard_again(state: State) -> None:
+    """We were away or asleep: nobody's silence meant anything."""
+    state.heard_at = state.now
+    state.liveness_dirty = True
+    for _, item in state.flying():
+        item.check_at = max(item.check_at, state.now + state.options.stall_s)
+
+
+def check(state: State) -> float:
+    """Leases and pings of all devices; when to look again."""
+    if state.connection is None:
+        return NEVER
+    if not state.liveness_dirty and state.now < state.liveness_at:
+        return state.liveness_at
+    state.liveness_dirty = False
+    state.liveness_at = _check_all(state)
+    return state.liveness_at
+
+
+def _check_all(state: State) -> float:
+    busy, wanting = state.engaged(), state.wanting()
+    wake = NEVER
+    for device in list(state.devices):
+        if device.name in busy and device.life.state != "lost":
+            wake = min(wake, _check_busy(state, device))
+        else:
+            device.engaged_since = None
+            if wanting:
+                wake = min(wake, _check_idle(state, device))
+    return wake
+
+
+def _check_busy(state: State, device: Device) -> float:
+    if device.engaged_since is None:
+        device.engaged_since = state.now
+    heard_at = max(device.last_life, device.engaged_since, state.heard_at)
+    until = heard_at + state.options.lease_s
+    if state.now >= until:
+        lose(state, device, f"it said nothing for {state.options.lease_s:.0f} s")
+        return state.now
+    pinged_at = device.pinged_at if device.pinged_at is not None else -NEVER
+    ask_at = max(heard_at, pinged_at) + BUSY_PING_S
+    if state.now >= ask_at:
+        ping(state, device)
+        ask_at = state.now + BUSY_PING_S
+    return min(until, ask_at)
+
+
+def _check_idle(state: State, device: Device) -> float:
+    """Work is waiting: a device that may be there is asked, and doubted without an answer."""
+    if device.life.state not in ("alive", "unproven"):
+        return NEVER
+    stale_at = device.last_life + state.options.lease_s
+    if device.life.state == "alive" and state.now < stale_at:
+        return stale_at
+    pinged_at = device.pinged_at if device.pinged_at is not None else -NEVER
+    if state.now >= max(pinged_at, device.last_life) + state.options.ping_every_s:
+        ping(state, device)
+        pinged_at = state.now
+    if device.life.state == "alive":
+        if state.now < pinged_at + state.options.ping_wait_s:
+            return pinged_at + state.options.ping_wait_s
+        _doubtful(state, device)
+    return pinged_at + state.options.ping_every_s
+
+
+def _doubtful(state: State, device: Device) -> None:
+    device.life.move("unproven", state.now, "it did not answer a ping")
+    device_gone(state, device.name, f"{device.name} did not answer")

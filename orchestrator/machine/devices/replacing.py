@@ -1,0 +1,162 @@
+"""What happens to placements whose device is gone, drains, or failed them.
+
+Each gets another device at once if items are under way. When none is left that could serve the
+range, the model is cut into other ranges for the devices that remain; when that does not help
+either, a lost device is waited for, and a failure ends the items with its own kind and reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.machine.items.outcomes import fail
+from orchestrator.machine.items.recovery import forget_device, resend_all
+from orchestrator.machine.plans.assigning import assign, candidates, choose, take
+from orchestrator.machine.plans.planning import break_plan, repartition
+from orchestrator.machine.records.device import Device, Refusal
+from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.state import State
+from orchestrator.planner.placement import rank
+from wire.errors import OverBudget
+from wire.memory import resident_need, streamed_need
+from wire.messages.residency import Failure
+
+CACHED_TIER = 2
+
+
+def device_gone(state: State, name: str, why: str) -> None:
+    """Lost, rebooted or forgotten: what it held is out of reach, what it served goes elsewhere."""
+    hit = _take_all(state, name, why)
+    for plan in state.plans.values():
+        for placement in plan.placements:
+            if placement.standins.pop(name, None) is not None:
+                state.assignments_dirty = True
+    forget_device(state, name)
+    for plan, placements in hit:
+        _replace(state, plan, placements, why)
+
+
+def device_drains(state: State, name: str) -> None:
+    """It takes nothing new, and its work moves where there is another device for it; what it
+    holds can still be sent from there."""
+    for plan in state.plans.values():
+        mine = [placement for placement in plan.placements if placement.likely == name]
+        movable = [placement for placement in mine if candidates(state, plan, placement)]
+        assigned = [placement for placement in movable if placement.device == name]
+        for placement in movable:
+            take(state, placement, "its device drains")
+        _replace(state, plan, assigned, f"{name} drains")
+
+
+def _take_all(state: State, name: str, why: str) -> list[tuple[Plan, list[Placement]]]:
+    hit: list[tuple[Plan, list[Placement]]] = []
+    for plan in state.plans.values():
+        mine = [placement for placement in plan.placements if placement.likely == name]
+        assigned = [placement for placement in mine if placement.device == name]
+        for placement in mine:
+            take(state, placement, why)
+        if mine:
+            hit.append((plan, assigned))
+    return hit
+
+
+def _replace(state: State, plan: Plan, placements: Sequence[Placement], why: str) -> None:
+    choose(state, plan)
+    if not plan.flying:
+        return
+    for placement in placements:
+        if placement in plan.placements and placement.device is None:
+            placed = assign(state, plan, placement, f"instead: {why}")
+            if not placed and repartition(state, plan):
+                return  # all of its placements are new ones
+
+
+def placement_failed(
+    state: State, plan: Plan, placement: Placement, device: Device, failure: Failure
+) -> None:
+    """The device could not fetch or load it: not asked again for a while, somebody else is."""
+    refuse(state, device, placement, failure)
+    placement.life.settle("failed", state.now, failure.reason)
+    take(state, placement, f"{device.name} failed: {failure.kind}")
+    choose(state, plan)
+    if not plan.flying:
+        return
+    if assign(state, plan, placement, f"instead of {device.name}"):
+        return
+    if failure.kind == OverBudget.kind and repartition(state, plan):
+        return
+    if not _others_to_come(state, placement):
+        _break(state, plan, placement, device, failure)
+
+
+def refuse(state: State, device: Device, placement: Placement, failure: Failure) -> None:
+    until = state.now + state.options.refuse_s
+    device.refused[placement.partition] = Refusal(failure, until)
+    device.residency.pop(placement.partition, None)
+    if failure.kind == OverBudget.kind:
+        # It measured more than the formula says: plan smaller ranges for it from now on.
+        need = streamed_need if placement.streamed else resident_need
+        device.budget_limit_nbytes = min(device.budget_nbytes, need(placement.segments) - 1)
+
+
+def _others_to_come(state: State, placement: Placement) -> bool:
+    """Whether a device that did not refuse it is only away for the moment."""
+    return any(
+        device.life.state in ("alive", "unproven")
+        and placement.partition not in device.refused
+        and not state.usable(device)
+        for device in state.devices
+    )
+
+
+def _break(
+    state: State, plan: Plan, placement: Placement, device: Device, failure: Failure
+) -> None:
+    part = placement.partition
+    where = f"segments {part.first} to {part.last} of '{plan.manifest.name}'"
+    reason = f"no device could serve {where}; the last was {device.name}: {failure.reason}"
+    break_plan(state, plan, Failure(failure.kind, reason))
+
+
+def standin_failed(
+    state: State, plan: Plan, placement: Placement, device: Device, failure: Failure
+) -> None:
+    """The items that took the detour end with the failure that sent them there."""
+    refuse(state, device, placement, failure)
+    first = placement.partition.first
+    for run, index in list(placement.standins.pop(device.name, {})):
+        item = state.item(run, index)
+        if item is not None:
+            fail(state, item, *item.failures.get(first, (failure.kind, failure.reason)))
+    state.assignments_dirty = True
+
+
+def task_failed(
+    state: State, plan: Plan, item: Item, first: int, device: str, kind: str, reason: str
+) -> None:
+    """Once, another device tries: one that has the partition, or that has nothing to do here.
+    If there is none, or it fails as well, the item ends with the first failure."""
+    placement = plan.stage_of(first)
+    if placement is None or plan.target(item, first) != device:
+        state.counts["stale_failure"] += 1
+        return
+    item.forget_holder(device, first)
+    before = item.failures.setdefault(first, (kind, reason))
+    other = None if first in item.detours else _another(state, plan, placement, device)
+    if other is None:
+        fail(state, item, *before)
+        return
+    placement.standins.setdefault(other, {})[item.key] = None
+    state.assignments_dirty = True
+    item.detours[first] = other
+    resend_all(state, plan, item, force=True)
+
+
+def _another(state: State, plan: Plan, placement: Placement, device: str) -> str | None:
+    busy = state.engaged()
+    ranked = rank(candidates(state, plan, placement, {device}), plan.want.policy)
+    for choice in ranked:
+        if choice.tier <= CACHED_TIER or choice.device not in busy:
+            return choice.device
+    return None

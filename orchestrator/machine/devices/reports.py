@@ -1,0 +1,393 @@
+"""What devices report of themselves: numbered events, residency, inventories, telemetry.
+
+Events of another boot, seen before or ahead of a gap are dropped and counted: a device repeats
+them from the first that was not acknowledged. What is known is never believed over a newer
+inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from orchestrator.machine.devices import liveness, profiling, replacing
+from orchestrator.machine.items import recovery, releases
+from orchestrator.machine.plans import assignments
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.events import (
+    AssignmentSeen,
+    EventsArrived,
+    ResidencySeen,
+    TelemetrySeen,
+)
+from orchestrator.machine.records.instructions import RaiseGeneration
+from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.state import State
+from wire.errors import TooLarge
+from wire.ids import ActivationId, PartitionId
+from wire.messages.events import (
+    DeviceEvent,
+    EventBatch,
+    FetchStarted,
+    FrameDropped,
+    FrameReceived,
+    Inventory,
+    PartitionEvicted,
+    PartitionLoaded,
+    Pong,
+    Profiled,
+    TaskDone,
+    TaskFailed,
+    TaskStarted,
+)
+from wire.messages.residency import PartitionResidency
+from wire.topics import ORCHESTRATOR
+
+HURRY_COUNT = 20  # so many events are acknowledged at once, without waiting for more
+GAP_S = 1.0  # a gap that is repeated for so long will not be filled
+LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
+
+
+def telemetry_seen(state: State, event: TelemetrySeen) -> None:
+    device = liveness.proven(
+        state, event.device, event.telemetry.connection, retained=event.retained
+    )
+    if device is not None:
+        device.telemetry = event.telemetry
+
+
+def assignment_seen(state: State, event: AssignmentSeen) -> None:
+    """A higher generation was in use: ours has to rise above it."""
+    state.devices.met(event.device, state.now)
+    _outrank(state, event.assignment.generation)
+
+
+def _outrank(state: State, generation: int) -> None:
+    if generation > state.generation and generation > state.raising:
+        state.raising = generation
+        state.emit(RaiseGeneration(generation))
+
+
+def residency_seen(state: State, event: ResidencySeen) -> None:
+    told = event.residency
+    device = liveness.proven(state, event.device, told.connection, retained=event.retained)
+    _outrank(state, told.generation)
+    if device is None:
+        return
+    stamp = (told.generation, told.revision)
+    if stamp < device.obeyed:
+        state.counts["stale_residency"] += 1
+        return
+    device.obeyed = stamp
+    _take_residency(state, device, told.partitions)
+    assignments.publish_to_orphan(state, device)
+
+
+def _take_residency(
+    state: State, device: Device, partitions: tuple[PartitionResidency, ...]
+) -> None:
+    before = device.residency
+    device.residency = {entry.partition: entry for entry in partitions}
+    if device.residency != before:
+        device.progress_at = state.now
+    for plan, placement in _served(state, device):
+        entry = device.residency.get(placement.partition)
+        stamp = placement.stamps.get(device.name)
+        if entry is not None and stamp is not None and device.obeyed >= stamp:
+            _settle(state, plan, placement, device, entry)
+
+
+def _served(state: State, device: Device) -> list[tuple[Plan, Placement]]:
+    return [
+        (plan, placement)
+        for plan in state.plans.values()
+        for placement in plan.placements
+        if placement.device == device.name or device.name in placement.standins
+    ]
+
+
+def _settle(
+    state: State, plan: Plan, placement: Placement, device: Device, entry: PartitionResidency
+) -> None:
+    if entry.status == "failed":
+        if entry.failure is None:
+            return
+        if placement.device == device.name:
+            replacing.placement_failed(state, plan, placement, device, entry.failure)
+        else:
+            replacing.standin_failed(state, plan, placement, device, entry.failure)
+    elif placement.device == device.name:
+        placement.life.settle(LIFE.get(entry.status, entry.status), state.now, "as reported")
+
+
+def events_arrived(state: State, event: EventsArrived) -> None:
+    device, batch = state.devices.met(event.device, state.now), event.batch
+    if batch.boot != device.boot:
+        state.counts["other_boot"] += 1
+        return
+    liveness.adopt_connection(state, device, batch.connection)
+    liveness.proven(state, event.device, batch.connection, retained=False)
+    if not _follows(state, device, batch):
+        state.counts["event_gap"] += 1
+        return
+    seen = device.last_seq if device.last_seq is not None else batch.first_seq - 1
+    fresh = batch.events[max(0, seen + 1 - batch.first_seq) :]
+    state.counts["repeated_event"] += len(batch.events) - len(fresh)
+    device.last_seq = max(seen, batch.last_seq)
+    for told in fresh:
+        if not isinstance(told, (Inventory, Pong)):  # these only answer what we asked
+            device.progress_at = state.now
+        _HANDLERS[type(told)](state, device, told)
+    _acknowledge(state, device, len(fresh))
+
+
+def _follows(state: State, device: Device, batch: EventBatch) -> bool:
+    """Whether the batch continues what was seen, numbers that are gone for good aside. One that
+    keeps coming over a gap does: what is missing was acknowledged to an orchestrator before us."""
+    if device.last_seq is None or batch.first_seq - batch.gone <= device.last_seq + 1:
+        device.gap = None
+        return True
+    first, times, since = device.gap or (batch.first_seq, 0, state.now)
+    if first != batch.first_seq:
+        first, times, since = batch.first_seq, 0, state.now
+    device.gap = (first, times + 1, since)
+    if times >= 1 and state.now >= since + GAP_S:
+        device.last_seq, device.gap = batch.first_seq - 1, None
+        state.ask_report(device)
+        return True
+    return False
+
+
+def _acknowledge(state: State, device: Device, fresh: int) -> None:
+    device.unacknowledged += fresh
+    hurry = device.unacknowledged >= HURRY_COUNT
+    due_at = state.now if hurry else state.now + state.options.coalesce_s
+    if hurry:
+        device.unacknowledged = 0
+    state.outbox.acknowledge(device.name, device.boot, device.last_seq or 0, due_at)
+
+
+def _find(state: State, device: Device, run: str, index: int) -> Item | None:
+    """The item if it is under way. What is over, or was never here, the device may forget."""
+    known = state.runs.get(run)
+    if known is None:
+        state.counts["unknown_run"] += 1
+        state.outbox.cancel_run(device.name, run)
+        return None
+    item = known.items.get(index)
+    if item is None:
+        state.counts["late_event"] += 1
+        state.outbox.cancel_item(device.name, run, index, state.now)
+        return None
+    item.touched[device.name] = None
+    return item
+
+
+def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
+    at = told.activation
+    item = _find(state, device, at.run, at.item)
+    if item is None:
+        return
+    if (at.cut, device.boot) in item.spent:
+        state.counts["repeated_frame"] += 1  # computed there before: it is not queued again
+        return
+    item.inputs.setdefault(at.cut, {})[device.name] = None
+    item.sent.setdefault(at.cut, device.name)
+    if item.received_cut >= at.cut:
+        state.close_barriers(item.run)  # it came anew, and may wait anew
+    item.received_cut = max(item.received_cut, at.cut)
+    if item.opened.get(at.cut) == device.name:
+        del item.opened[at.cut]
+    releases.received(state, item, at.cut)
+    _progress(state, item, "received", at.cut, device)
+
+
+def _task_started(state: State, device: Device, told: TaskStarted) -> None:
+    task = told.task
+    item = _find(state, device, task.run, task.item)
+    if item is not None:
+        item.started.setdefault(task.first, state.now)
+        _progress(state, item, "started", task.first, device)
+
+
+def _task_done(state: State, device: Device, told: TaskDone) -> None:
+    task, cut = told.task, told.task.last + 1
+    _learn_task(state, device, told)
+    item = _find(state, device, task.run, task.item)
+    if item is None:
+        return
+    item.computed(task.first, device.name)
+    if task.attempt >= item.attempt - 1:
+        item.spent.add((task.first, device.boot))
+    if releases.held_late(state, item, cut, device.name):
+        return
+    item.outputs.setdefault(cut, {})[device.name] = None
+    _progress(state, item, "done", cut, device)
+    plan = state.plan_of(item)
+    if plan is not None and item.state == "admitted":
+        _note_sent(state, plan, item, cut, device, told.parked)
+        recovery.resend_all(state, plan, item)
+
+
+def _note_sent(
+    state: State, plan: Plan, item: Item, cut: int, device: Device, parked: bool
+) -> None:
+    """To whom the device has sent the output, as far as its assignment tells."""
+    if parked:
+        item.parked[cut] = device.name
+        item.sent.pop(cut, None)
+        return
+    published = state.published.get(device.name)
+    if cut == plan.end:
+        item.sent[cut] = ORCHESTRATOR
+    elif published is not None and device.obeyed >= published.stamp:
+        after = plan.stage_of(cut)
+        if after is not None and after.device is not None:
+            item.sent[cut] = after.device
+
+
+def _learn_task(state: State, device: Device, told: TaskDone) -> None:
+    task = told.task
+    run = state.runs.get(task.run)
+    manifest = state.manifests.get(run.model) if run is not None else None
+    if run is None or manifest is None or task.last >= len(manifest.segments):
+        return
+    cost = sum(segment.cost for segment in manifest.segments[task.first : task.last + 1])
+    part = PartitionId(run.model, run.options.exact, task.first, task.last)
+    estimates = state.estimates
+    nbytes, hop_s = (told.input_nbytes, told.output_nbytes), told.decode_s + told.encode_s
+    estimates.learn_frames(device.name, manifest, part, hop_s, nbytes)
+    estimates.learn_task(device.name, part, cost, told.compute_s)
+    profiling.task_done(state, device, part)
+
+
+def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
+    task = told.task
+    item = _find(state, device, task.run, task.item)
+    plan = state.plan_of(item) if item is not None else None
+    if item is not None and plan is not None and item.state == "admitted":
+        replacing.task_failed(state, plan, item, task.first, device.name, told.kind, told.reason)
+
+
+def _frame_dropped(state: State, device: Device, told: FrameDropped) -> None:
+    at = told.activation
+    if told.kind == TooLarge.kind:
+        releases.make_way(state, device.name)
+    item = _find(state, device, at.run, at.item)
+    plan = state.plan_of(item) if item is not None else None
+    if item is not None and plan is not None and item.state == "admitted":
+        recovery.frame_dropped(state, plan, item, at.cut, device.name, told.kind, told.reason)
+
+
+def _partition_loaded(state: State, device: Device, told: PartitionLoaded) -> None:
+    manifest = state.manifests.get(told.partition.model)
+    if manifest is None:
+        return
+    segments = manifest.segments[told.partition.first : told.partition.last + 1]
+    blobs = {blob.digest: blob.nbytes for segment in segments for blob in segment.blobs}
+    device.cached.update(blobs)
+    state.estimates.learn_load(
+        device.name, told.fetched_nbytes, told.fetch_s, sum(blobs.values()), told.load_s
+    )
+
+
+def _partition_evicted(state: State, device: Device, told: PartitionEvicted) -> None:
+    state.counts["evicted"] += 1  # residency says the rest
+
+
+def _fetch_started(state: State, device: Device, told: FetchStarted) -> None:
+    for _, placement in _served(state, device):
+        if placement.partition == told.partition and placement.life.state == "assigned":
+            placement.life.move("fetching", state.now, "as reported")
+
+
+def _pong(state: State, device: Device, told: Pong) -> None:
+    liveness.answered(state, device, told.nonce, told.at_s)
+
+
+def _profiled(state: State, device: Device, told: Profiled) -> None:
+    profiling.profiled(state, device, told)
+
+
+def _progress(state: State, item: Item, what: str, cut: int, device: Device) -> None:
+    plan = state.plan_of(item)
+    if item.note(what, cut, device.name, state.now) and plan is not None:
+        recovery.watch(state, plan, item)
+
+
+def _inventory(state: State, device: Device, told: Inventory) -> None:
+    """Replaces all that was believed of this device's frames, cache and partitions."""
+    _outrank(state, told.generation)
+    device.cached = set(told.cached)
+    device.inventoried_at = state.now
+    if (told.generation, told.revision) >= device.obeyed:
+        device.obeyed = (told.generation, told.revision)
+        _take_residency(state, device, told.partitions)
+        assignments.publish_to_orphan(state, device)
+    inputs = list(told.inputs)
+    if told.running is not None and told.running.needs not in inputs:
+        inputs.append(told.running.needs)
+    _forget_unheard(state, device, set(inputs), set(told.outputs))
+    for at in inputs:
+        _input_held(state, device, at)
+    for at in told.outputs:
+        _output_held(state, device, at)
+    _publish_unheard(state, device)
+    if device.doubtful:
+        device.doubtful = False
+        recovery.doubt(state, device.name)
+    recovery.reconcile(state, device.name)
+    for plan, item in state.flying():
+        recovery.resend_all(state, plan, item)
+
+
+def _forget_unheard(
+    state: State, device: Device, inputs: set[ActivationId], outputs: set[ActivationId]
+) -> None:
+    """Frames that we believed there and that are not. A device may hold an activation as the
+    output that it made, and lack it as the input that it sent to itself."""
+    for _, item in state.flying():
+        for table, held in ((item.inputs, inputs), (item.outputs, outputs)):
+            for cut in [cut for cut, holders in table.items() if device.name in holders]:
+                if ActivationId(item.run, item.index, cut) not in held:
+                    item.forget_frame(table, device.name, cut)
+
+
+def _input_held(state: State, device: Device, at: ActivationId) -> None:
+    item = _find(state, device, at.run, at.item)
+    if item is not None:
+        if device.name not in item.inputs.get(at.cut, ()):
+            state.close_barriers(item.run)
+        item.inputs.setdefault(at.cut, {})[device.name] = None
+        item.received_cut = max(item.received_cut, at.cut)
+        _progress(state, item, "received", at.cut, device)
+
+
+def _output_held(state: State, device: Device, at: ActivationId) -> None:
+    item = _find(state, device, at.run, at.item)
+    if item is not None and not releases.held_late(state, item, at.cut, device.name):
+        item.outputs.setdefault(at.cut, {})[device.name] = None
+        _progress(state, item, "done", at.cut, device)
+
+
+def _publish_unheard(state: State, device: Device) -> None:
+    """It does not know its newest assignment: say it again."""
+    published = state.published.get(device.name)
+    if published is not None and device.obeyed < published.stamp:
+        assignments.publish_again(state, device.name)
+
+
+_HANDLERS: dict[type[DeviceEvent], Callable[[State, Device, Any], None]] = {
+    FrameReceived: _frame_received,
+    TaskStarted: _task_started,
+    TaskDone: _task_done,
+    TaskFailed: _task_failed,
+    FrameDropped: _frame_dropped,
+    PartitionLoaded: _partition_loaded,
+    PartitionEvicted: _partition_evicted,
+    FetchStarted: _fetch_started,
+    Inventory: _inventory,
+    Pong: _pong,
+    Profiled: _profiled,
+}

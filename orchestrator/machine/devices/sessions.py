@@ -1,0 +1,85 @@
+"""Our own connection and generation, and devices that a person has forgotten."""
+
+from __future__ import annotations
+
+from orchestrator.machine.devices import liveness, replacing
+from orchestrator.machine.plans import assignments
+from orchestrator.machine.records.events import (
+    Connected,
+    Disconnected,
+    ForgetAsked,
+    GenerationRaised,
+)
+from orchestrator.machine.records.instructions import ClearDevice, ForgetTimes, PublishState
+from orchestrator.machine.records.state import State
+from orchestrator.machine.runs import models
+from wire import WIRE_VERSION
+from wire.messages.state import OrchestratorState
+
+
+def connected(state: State, event: Connected) -> None:
+    """Say everything again: what was published while we were away may be lost."""
+    state.connection = event.connection
+    if not state.met_broker and any(run.items for run in state.runs.values()):
+        state.settle_until = state.now + state.options.settle_s
+    state.met_broker = True
+    _publish_state(state)
+    for manifest in state.models.values():
+        models.publish(state, manifest)
+    assignments.publish_all(state)
+    liveness.heard_again(state)
+    for run in state.runs.values():
+        run.progress_dirty = True
+    for name in sorted(state.engaged()):
+        device = state.devices.get(name)
+        if device is not None:
+            device.reported_at = float("-inf")
+            state.ask_report(device)
+
+
+def disconnected(state: State, event: Disconnected) -> None:
+    """Nothing is heard until we are back: no lease runs, nobody is asked."""
+    state.connection = None
+
+
+def generation_raised(state: State, event: GenerationRaised) -> None:
+    """All assignments go out again under it; devices then say what they hold."""
+    if event.generation <= state.generation:
+        state.counts["stale_generation"] += 1
+        return
+    state.generation = event.generation
+    state.assignments_dirty = True
+    if state.connection is not None:
+        _publish_state(state)
+
+
+def _publish_state(state: State) -> None:
+    state.emit(
+        PublishState(
+            OrchestratorState(
+                status="online",
+                connection=state.connection or "",
+                boot=state.boot,
+                generation=state.generation,
+                version=state.options.version,
+                wire_version=WIRE_VERSION,
+                store_base=state.store_base,
+            )
+        )
+    )
+
+
+def forget_asked(state: State, event: ForgetAsked) -> None:
+    """Clear what it retained, and go on without it; it is met anew if it speaks again."""
+    device = state.devices.get(event.device)
+    if device is not None and device.life.state != "lost":
+        device.life.move("lost", state.now, "a person asked to forget it")
+    replacing.device_gone(state, event.device, f"{event.device} was forgotten")
+    state.devices.forget(event.device)
+    state.estimates.forget(event.device)
+    state.emit(ForgetTimes(device=event.device))
+    state.outbox.drop(event.device)
+    published = state.published.pop(event.device, None)
+    if published is not None:
+        state.revisions[event.device] = published.revision  # if it comes back, it obeys higher ones
+    state.emit(ClearDevice(event.device))

@@ -1,0 +1,259 @@
+"""Who holds what, and what has to be sent again so that an item goes on.
+
+The deepest activation that a reachable device still holds is where an item resumes; with none,
+its input is sent again. A send is idempotent, so a doubtful one is made. Every recovery is
+bounded: fruitless rounds, dropped frames and the time without progress each have a limit, after
+which the item fails and says what it waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.machine.items.outcomes import fail
+from orchestrator.machine.records.instructions import SendInput
+from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.state import State
+from wire.ids import ActivationId
+from wire.messages.commands import Send
+from wire.topics import ORCHESTRATOR
+
+NEVER = float("inf")
+DROP_RETRY_S, DROP_RETRY_MOST_S = 0.2, 15.0
+AFRESH_ROUNDS = 3  # fruitless recoveries after which an item starts from its input
+STAGE_TIMES = 20  # so many times its estimate may a stage take before we ask
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The activation at `cut` is to go from `holder` (None: our own spool) to `to`."""
+
+    cut: int
+    holder: str | None
+    to: str
+
+
+def move_for(state: State, plan: Plan, item: Item) -> Move | None:
+    """What would let the item go on; None if it is where it should be, or nobody is chosen."""
+    for cut in reversed(plan.cuts):
+        to = ORCHESTRATOR if cut == plan.end else plan.target(item, cut)
+        if cut > 0 and _is_spent(state, item, cut, to):
+            continue
+        if to is not None and to in item.inputs.get(cut, ()) and state.devices.reachable(to):
+            return None
+        holder = _holder(state, item, cut)
+        if holder is not None or cut == 0:
+            known = to == ORCHESTRATOR or state.devices.reachable(to)
+            return Move(cut, holder, to) if to is not None and known else None
+    return None
+
+
+def _is_spent(state: State, item: Item, cut: int, to: str | None) -> bool:
+    """It computed this already under this attempt: what it made is gone, and only a higher
+    attempt, from the input on, makes it compute again."""
+    device = state.devices.get(to)
+    return device is not None and (cut, device.boot) in item.spent
+
+
+def _is_under_way(state: State, item: Item, move: Move) -> bool:
+    """It was sent there, and what came of it was not lost since. Twice without any news, the loss
+    is not what keeps the item: then the stall timer, whose rounds are counted, sends again."""
+    lost = _is_spent(state, item, move.cut, move.to) and not item.hurried
+    return item.sent.get(move.cut) == move.to and not lost
+
+
+def _holder(state: State, item: Item, cut: int) -> str | None:
+    held = item.outputs.get(cut, {})
+    return next((device for device in held if state.devices.reachable(device)), None)
+
+
+def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> bool:
+    """Send what the item needs, unless it is believed to be under way; whether it was sent."""
+    if item.state != "admitted":
+        return False
+    move = move_for(state, plan, item)
+    if move is None or (not force and _is_under_way(state, item, move)):
+        return False
+    item.hurried |= _is_spent(state, item, move.cut, move.to)
+    item.sent[move.cut] = move.to
+    item.touched[move.to] = None
+    if move.holder is None:
+        _send_input(state, item, move.to)
+    elif item.parked.pop(move.cut, None) != move.holder or force:
+        # What is parked goes by itself once the route is filled.
+        state.outbox.post(move.holder, Send(item.run, move.cut, (item.index,), move.to))
+    return True
+
+
+def _send_input(state: State, item: Item, to: str) -> None:
+    run = state.runs[item.run]
+    activation = ActivationId(item.run, item.index, 0)
+    state.inputs.append(SendInput(activation, to, item.attempt, run.options))
+    item.attempt += 1
+    item.sends += 1
+    item.spent.clear()
+
+
+def forget_device(state: State, device: str) -> None:
+    """All frames it held are out of reach; go on from elsewhere where that can be."""
+    for plan, item in state.flying():
+        if item.forget_holder(device):
+            state.close_barriers(item.run)
+            item.opened = {cut: who for cut, who in item.opened.items() if who != device}
+            for first in [first for first, who in item.detours.items() if who == device]:
+                drop_detour(plan, item, first)
+            resend_all(state, plan, item)
+
+
+def doubt(state: State, device: str) -> None:
+    """It connected anew, perhaps because the broker died, and said what it holds: whatever else
+    was under way to it, or from it to others, counts as sent no more."""
+    for _, item in state.flying():
+        for cut, to in list(item.sent.items()):
+            concerned = to == device or device in item.outputs.get(cut, ())
+            if concerned and to not in item.inputs.get(cut, ()):
+                del item.sent[cut]
+
+
+def drop_detour(plan: Plan, item: Item, first: int) -> None:
+    device = item.detours.pop(first)
+    placement = plan.stage_of(first)
+    if placement is not None and device in placement.standins:
+        placement.standins[device].pop(item.key, None)
+
+
+def frame_dropped(
+    state: State, plan: Plan, item: Item, cut: int, device: str, kind: str, reason: str
+) -> None:
+    """A frame was given up at `device`: send it again after a while that doubles each time."""
+    item.forget_holder(device, cut)
+    item.sent.pop(cut, None)
+    item.drops += 1
+    if item.drops > state.options.drops:
+        fail(state, item, kind, f"{device} gave its frame up {item.drops} times: {reason}")
+        return
+    delay_s = min(DROP_RETRY_MOST_S, DROP_RETRY_S * 2 ** (item.drops - 1))
+    item.retry_at = state.now + delay_s
+    plan.check_at = min(plan.check_at, item.retry_at)
+
+
+def check(state: State) -> float:
+    """Look after every item that is due; when the next one is."""
+    wake = NEVER
+    for plan in state.plans.values():
+        if state.now >= plan.check_at:
+            _check_plan(state, plan)
+        wake = min(wake, plan.check_at)
+    return wake
+
+
+def _check_plan(state: State, plan: Plan) -> None:
+    plan.check_at = NEVER
+    for item in list(plan.flying.values()):
+        if item.retry_at <= state.now:
+            item.retry_at = NEVER
+            resend_all(state, plan, item, force=True)
+        if item.check_at <= state.now:
+            _check_item(state, plan, item)
+        if item.state == "admitted":
+            plan.check_at = min(plan.check_at, item.retry_at, item.check_at)
+
+
+def watch(state: State, plan: Plan, item: Item) -> None:
+    """(Re)start the item's stall timer, after its admission and after each progress."""
+    item.check_at = state.now + stall_s(state, plan)
+    plan.check_at = min(plan.check_at, item.check_at)
+
+
+def stall_s(state: State, plan: Plan) -> float:
+    slowest = max((_stage_s(state, placement) for placement in plan.placements), default=0.0)
+    return max(state.options.stall_s, STAGE_TIMES * slowest)
+
+
+def _stage_s(state: State, placement: Placement) -> float:
+    device = state.devices.get(placement.likely)
+    readings = device.telemetry if device is not None else None
+    return state.estimates.compute_s(
+        placement.likely or "", readings, placement.partition, placement.segments
+    )
+
+
+def _check_item(state: State, plan: Plan, item: Item) -> None:
+    heard_at, limit_s = last_sign(state, plan, item), stall_s(state, plan)
+    if state.now < heard_at + limit_s:
+        item.check_at = heard_at + limit_s
+        return
+    item.check_at = state.now + limit_s
+    silent_s = state.now - heard_at
+    if silent_s >= state.options.item_limit_s:
+        fail(state, item, "timed_out", f"{waits_for(plan, item)} for {silent_s:.0f} s")
+        return
+    item.rounds += 1
+    if item.rounds > state.options.rounds:
+        tried = f"asking again {state.options.rounds} times changed nothing"
+        fail(state, item, "timed_out", f"{waits_for(plan, item)}; {tried}")
+        return
+    item.asked = True
+    item.opened.clear()
+    state.close_barriers(item.run)
+    for name in involved(plan, item):
+        device = state.devices.get(name)
+        if device is not None:
+            state.ask_report(device)
+
+
+def last_sign(state: State, plan: Plan, item: Item) -> float:
+    """When the item, or the device that it queues at, last did anything. A device that fetches
+    or loads says how far it is; what it said last may be old, so it excuses nothing itself."""
+    placement = waits_at(plan, item)
+    device = state.devices.get(plan.target(item, placement.partition.first)) if placement else None
+    return max(item.progress_at, device.progress_at if device is not None else float("-inf"))
+
+
+def waits_at(plan: Plan, item: Item) -> Placement | None:
+    """The stage whose task is the item's next; None once its result is made."""
+    if plan.end in item.outputs:
+        return None
+    for placement in reversed(plan.placements):
+        first = placement.partition.first
+        if first in item.inputs or first in item.outputs:
+            return placement
+    return plan.placements[0] if plan.placements else None
+
+
+def involved(plan: Plan, item: Item) -> list[str]:
+    """Devices that may know something of the item."""
+    placement = waits_at(plan, item)
+    target = plan.target(item, placement.partition.first) if placement is not None else None
+    names = [*item.holders(), *item.sent.values(), *([target] if target else [])]
+    return [name for name in dict.fromkeys(names) if name != ORCHESTRATOR]
+
+
+def waits_for(plan: Plan, item: Item) -> str:
+    placement = waits_at(plan, item)
+    if placement is None:
+        return f"item {item.index} waited for its result to arrive"
+    part = placement.partition
+    where = plan.target(item, part.first) or "a device"
+    what = "compute" if part.first in item.inputs else "receive the input of"
+    return f"item {item.index} waited for {where} to {what} segments {part.first} to {part.last}"
+
+
+def reconcile(state: State, device: str) -> None:
+    """The device said what it holds: whoever was asked about may go on."""
+    for plan, item in state.flying():
+        if item.asked and device in involved(plan, item):
+            item.asked = False
+            if item.rounds >= AFRESH_ROUNDS:
+                _start_afresh(state, plan, item)
+            elif not resend_all(state, plan, item, force=True):
+                item.rounds = 0  # it is where it should be, and only slow
+
+
+def _start_afresh(state: State, plan: Plan, item: Item) -> None:
+    """Sending on from the deepest holder changed nothing: from the input, under a new attempt."""
+    to = plan.target(item, 0)
+    if to is not None and state.devices.reachable(to):
+        item.sent[0] = to
+        _send_input(state, item, to)

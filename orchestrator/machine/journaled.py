@@ -1,0 +1,138 @@
+"""What the journal tells: what it held when we started, and what it has by now."""
+
+from __future__ import annotations
+
+from orchestrator.machine.items import outcomes
+from orchestrator.machine.records.events import (
+    InputStored,
+    JournalFailed,
+    OutcomeStored,
+    RunStored,
+    Started,
+    StoredRun,
+)
+from orchestrator.machine.records.instructions import ForgetInputs
+from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.runs import credits, endings, gathering, requests
+from orchestrator.machine.runs.models import GRACE_S
+from wire.messages.requests import Rejected
+
+ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
+
+
+def started(state: State, event: Started) -> None:
+    """Take up the runs of before; devices get a moment to say what they hold."""
+    state.boot, state.generation = event.boot, event.generation
+    state.store_base, state.started = event.store_base, True
+    state.models_by = state.now + GRACE_S
+    state.estimates.restore(event.times)
+    for stored in event.runs:
+        _restore(state, stored)
+
+
+def _restore(state: State, stored: StoredRun) -> None:
+    run = Run(
+        run=stored.run,
+        party=stored.party,
+        model_name=stored.model_name,
+        model=stored.model,
+        options=stored.options,
+        count=stored.count,
+        end_cut=0,
+        life=Lifecycle("run", stored.run, "accepted", state.now),
+        begun_at=state.now - stored.age_s,
+        active_at=state.now,
+        heard_at=state.now,
+    )
+    state.runs[run.run] = run
+    for outcome in stored.outcomes:
+        run.ended.add(outcome.item)
+        run.stored.add(outcome.item)
+        run.done += outcome.kind is None
+        run.failed += outcome.kind is not None
+        if outcome.acknowledged:
+            run.acknowledged.add(outcome.item)
+        else:
+            run.outcomes[outcome.item] = outcome
+    for index in stored.inputs:
+        _restore_input(state, run, index)
+    if stored.fault is not None:
+        endings.restore(state, run, *stored.fault)
+
+
+def _restore_input(state: State, run: Run, index: int) -> None:
+    if index in run.ended:
+        state.emit(ForgetInputs(run.run, (index,)))
+        return
+    item = Item.arrived(run.run, index, state.now)
+    item.has_input = True
+    item.attempt = state.generation * ATTEMPTS  # above any that an orchestrator before us gave
+    run.items[index] = item
+    run.stored.add(index)
+    item.life.move("storing", state.now, "in the journal")
+    item.life.move("stored", state.now, "in the journal")
+    run.enqueue(item)
+
+
+def run_stored(state: State, event: RunStored) -> None:
+    run = state.runs.get(event.run)
+    if run is None or run.state != "storing":
+        state.counts["unknown_record"] += 1
+        return
+    run.life.move("accepted", state.now)
+    gathering.stored(state, run, event.inputs)
+    requests.accept(state, run)
+
+
+def input_stored(state: State, event: InputStored) -> None:
+    run, item = state.runs.get(event.run), state.item(event.run, event.item)
+    if run is None or item is None or item.state != "storing":
+        state.counts["unknown_record"] += 1
+        return
+    item.life.move("stored", state.now)
+    run.enqueue(item)
+    run.progress_dirty = True
+    credits.stored(state, run, item.index)
+
+
+def outcome_stored(state: State, event: OutcomeStored) -> None:
+    run = state.runs.get(event.run)
+    item = state.item(event.run, event.outcome.item)
+    if run is None or item is None or item.state != "ending":
+        state.counts["unknown_record"] += 1
+        return
+    outcomes.outcome_stored(state, run, event.outcome)
+
+
+def failed(state: State, event: JournalFailed) -> None:
+    """The disk refused: say so, rather than promise what a restart would forget."""
+    state.counts["journal_failed"] += 1
+    run = state.runs.get(event.run)
+    if run is None:
+        return
+    if event.what == "run":
+        if run.state == "storing":
+            del state.runs[run.run]
+            state.respond(run.party, Rejected(run.run, event.kind, event.reason))
+        return
+    item = run.items.get(event.item) if event.item is not None else None
+    if item is None:
+        return
+    if event.what == "input" and item.state == "storing":
+        run.spooled_nbytes -= item.nbytes
+        item.has_input = False
+        credits.stored(state, run, item.index)
+        outcomes.fail(state, item, event.kind, event.reason)
+    elif event.what == "outcome" and item.state == "ending":
+        _outcome_refused(state, run, item, event)
+
+
+def _outcome_refused(state: State, run: Run, item: Item, event: JournalFailed) -> None:
+    """A result that cannot be kept becomes an error; an error that cannot is told all the same."""
+    if item.outcome is not None and item.outcome.kind is None:
+        outcomes.replace_outcome(state, item, event.kind, event.reason)
+    elif item.outcome is not None:
+        outcomes.outcome_stored(state, run, item.outcome)

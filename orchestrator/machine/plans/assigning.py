@@ -1,0 +1,377 @@
+"""Gives partitions to devices: who could serve a placement, who does, and when it is due.
+
+The policy itself is `placement`, the moment `deferral`; here are the facts they are asked with,
+and what follows from their answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from orchestrator.machine.items.recovery import resend_all
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.state import State
+from orchestrator.planner.deferral import Outlook, waits
+from orchestrator.planner.offers import Offer, Range, fits
+from orchestrator.planner.partitioning import estimated_s
+from orchestrator.planner.placement import Candidate, Choice, one_each, rank, spread
+from orchestrator.planner.stages import stage_of
+from wire.manifest import Manifest
+
+HAS_ALL = ("cached", "loading", "resident", "evicting")
+MUST_EVICT_TIER = 4
+NEVER = float("inf")
+SOON_S = 1e-6  # floating point: what is due in less is due
+PACE_SLACK = 0.05  # estimates are no better: so much over the plan's pace is still in pace
+
+
+def offer_of(
+    state: State, device: Device, manifest: Manifest | None = None, exact: bool = False
+) -> Offer | None:
+    """With `manifest`, its speed is the one on that model in that mode."""
+    able, estimates, name = device.capabilities, state.estimates, device.name
+    if able is None:
+        return None
+    speed, hop_s = estimates.cost_per_s(name, device.telemetry), 0.0
+    if manifest is not None:
+        speed = estimates.speed_on(manifest, exact, name, device.telemetry)
+        hop_s = estimates.hop_s(manifest, exact, name)
+    return Offer(
+        budget_nbytes=device.budget_nbytes,
+        hold_nbytes=able.hold_nbytes,
+        disk_nbytes=able.disk_budget_nbytes,
+        max_opset=able.max_opset,
+        cost_per_s=speed,
+        link_nbytes_per_s=estimates.link_nbytes_per_s(name, device.telemetry),
+        device=name,
+        rtt_s=estimates.rtt_s(device.telemetry),
+        hop_s=hop_s,
+        told_nbytes=able.memory_budget_nbytes,
+    )
+
+
+def offers(
+    state: State,
+    manifest: Manifest | None = None,
+    exact: bool = False,
+    *,
+    hopeful: bool = False,
+) -> list[Offer]:
+    """What the usable devices bring; `hopeful` counts those that have yet to prove life."""
+    states = ("alive", "unproven") if hopeful else ("alive",)
+    listed = [
+        offer_of(state, device, manifest, exact)
+        for device in state.devices
+        if state.usable(device) or (hopeful and device.life.state in states)
+    ]
+    return sorted((each for each in listed if each is not None), key=lambda each: each.device)
+
+
+def candidates(
+    state: State, plan: Plan, placement: Placement, without: Collection[str] = ()
+) -> list[Candidate]:
+    """Devices that may have the placement now. One that would have to stream it is asked only if
+    the plan says so, or if nobody can hold it whole."""
+    able = [
+        device
+        for device in state.devices
+        if state.usable(device)
+        and device.name not in without
+        and not _refused(state, device, placement)
+    ]
+    whole = [d for d in able if _fits(state, plan, placement, d, streamed=False)]
+    chosen = [(device, False) for device in whole]
+    if placement.streamed or not whole:
+        streaming = [d for d in able if _fits(state, plan, placement, d, streamed=True)]
+        chosen += [(device, True) for device in streaming if device not in whole]
+    return [_candidate(state, plan, placement, device, streamed) for device, streamed in chosen]
+
+
+def _refused(state: State, device: Device, placement: Placement) -> bool:
+    refusal = device.refused.get(placement.partition)
+    return refusal is not None and refusal.until > state.now
+
+
+def _fits(
+    state: State, plan: Plan, placement: Placement, device: Device, *, streamed: bool
+) -> bool:
+    offer = offer_of(state, device)
+    part = placement.partition
+    return offer is not None and fits(
+        plan.manifest, part.first, part.last, offer, streamed=streamed
+    )
+
+
+def missing_nbytes(device: Device, placement: Placement) -> int:
+    if device.status_of(placement.partition) in HAS_ALL:
+        return 0
+    blobs = {blob.digest: blob.nbytes for segment in placement.segments for blob in segment.blobs}
+    return sum(nbytes for digest, nbytes in blobs.items() if digest not in device.cached)
+
+
+def _candidate(
+    state: State, plan: Plan, placement: Placement, device: Device, streamed: bool
+) -> Candidate:
+    name, readings, part = device.name, device.telemetry, placement.partition
+    missing = missing_nbytes(device, placement)
+    estimates = state.estimates
+    return Candidate(
+        device=name,
+        resident=device.status_of(part) == "resident",
+        missing_nbytes=missing,
+        total_nbytes=placement.total_nbytes,
+        occupied_by=occupant(state, device, placement),
+        queue_depth=readings.queue_depth if readings is not None else 0,
+        fetch_s=estimates.fetch_s(name, readings, missing),
+        load_s=estimates.load_s(name, readings, placement.total_nbytes, len(placement.segments)),
+        compute_s=estimates.compute_s(name, readings, part, placement.segments),
+        transfer_s=estimates.transfer_s(
+            name, readings, plan.manifest.cuts[part.first].bound_nbytes
+        ),
+        streamed=streamed,
+        battery_percent=readings.battery_percent if readings is not None else None,
+        charging=readings.battery_charging if readings is not None else None,
+        temperature_c=readings.temperature_c if readings is not None else None,
+    )
+
+
+def occupant(state: State, device: Device, placement: Placement) -> str | None:
+    """What else is in its memory, or assigned to it, as people call it."""
+    for part, entry in device.residency.items():
+        if part != placement.partition and entry.status in ("loading", "resident"):
+            return f"{entry.model_name}[{part.first}-{part.last}]"
+    for plan in state.plans.values():
+        for other in plan.placements:
+            if other.partition != placement.partition and other.device == device.name:
+                part = other.partition
+                return f"{plan.manifest.name}[{part.first}-{part.last}]"
+    return None
+
+
+def choose(state: State, plan: Plan) -> None:
+    """A preliminary device for each placement that has none yet, by what is known now: by the
+    policy among those that keep the plan's pace, if each placement can have one of them."""
+    fixed = {
+        index: placement.device
+        for index, placement in enumerate(plan.placements)
+        if placement.device is not None
+    }
+    ranked = [
+        [] if index in fixed else _ranked(state, plan, placement)
+        for index, placement in enumerate(plan.placements)
+    ]
+    quick = _in_pace(state, plan, ranked)
+    chosen = spread(quick if one_each(quick, fixed) else ranked, fixed)
+    for placement, choice in zip(plan.placements, chosen, strict=True):
+        if placement.device is None:
+            placement.choice = choice
+
+
+def _ranked(state: State, plan: Plan, placement: Placement) -> list[Choice]:
+    able = candidates(state, plan, placement)
+    options = state.options
+    return rank(able, plan.want.policy, options.cached_share, placement.meant)
+
+
+def _in_pace(state: State, plan: Plan, ranked: list[list[Choice]]) -> list[list[Choice]]:
+    """Without the choices that would make the plan's slowest stage slower than it was meant."""
+    meant = [_pace_s(state, plan, each, each.meant, each.streamed) for each in plan.placements]
+    known = [seconds for seconds in meant if seconds is not None]
+    if not known:
+        return ranked
+    limit_s = max(known) * (1 + PACE_SLACK)
+    return [
+        [
+            choice
+            for choice in choices
+            if (_pace_s(state, plan, placement, choice.device, choice.streamed) or 0.0) <= limit_s
+        ]
+        for placement, choices in zip(plan.placements, ranked, strict=True)
+    ]
+
+
+def _pace_s(
+    state: State, plan: Plan, placement: Placement, name: str | None, streamed: bool
+) -> float | None:
+    """Seconds between two items there; None if the device is not to be had."""
+    device = state.devices.get(name)
+    if device is None or not state.usable(device):
+        return None
+    manifest, exact = plan.manifest, plan.key[1]
+    offer = offer_of(state, device, manifest, exact)
+    if offer is None:
+        return None
+    part = placement.partition
+    weights = sum(segment.weight_nbytes for segment in placement.segments)
+    work = state.estimates.work(manifest, exact)
+    return stage_of(work, offer, part.first, part.last, weights if streamed else None).pace_s
+
+
+def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
+    """Give it to the best device of this moment; False if there is none."""
+    choose(state, plan)
+    if placement.choice is None:
+        return False
+    _give(state, placement, placement.choice.device, why)
+    _make_room(state, plan, placement.choice.device)
+    for item in list(plan.flying.values()):
+        resend_all(state, plan, item)
+    return True
+
+
+def spread_out(state: State, plan: Plan) -> None:
+    """Move ranges off a device that serves several of them to one that serves none: it keeps one
+    resident, and would load one after the other for every item. A device that would have to evict
+    another model's partition for it is left alone."""
+    for placement in _crowded(plan):
+        others = candidates(state, plan, placement, set(plan.devices()))
+        ranked = rank(others, plan.want.policy, state.options.cached_share)
+        ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
+        if ranked and ranked[0].tier < MUST_EVICT_TIER:
+            take(state, placement, f"{ranked[0].device} can keep it resident")
+            if plan.flying:
+                assign(state, plan, placement, "a device of its own came")
+            else:
+                choose(state, plan)
+
+
+def _helps(state: State, plan: Plan, placement: Placement, name: str) -> bool:
+    """Whether a batch is through sooner with this range on that device."""
+    manifest, exact = plan.manifest, plan.key[1]
+    fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact)
+    before = ranges_as_placed(plan)
+    at = plan.placements.index(placement)
+    after = (*before[:at], replace(before[at], device=name), *before[at + 1 :])
+    return estimated_s(manifest, fleet, after, work) < estimated_s(manifest, fleet, before, work)
+
+
+def ranges_as_placed(plan: Plan) -> tuple[Range, ...]:
+    """Each range with the device that has it, or is expected to."""
+    return tuple(
+        Range(each.partition.first, each.partition.last, each.streamed, each.likely)
+        for each in plan.placements
+    )
+
+
+def _crowded(plan: Plan) -> list[Placement]:
+    """Assigned placements beyond the first on each device."""
+    seen: set[str] = set()
+    crowded = []
+    for placement in plan.placements:
+        if placement.device in seen:
+            crowded.append(placement)
+        elif placement.device is not None:
+            seen.add(placement.device)
+    return crowded
+
+
+def _give(state: State, placement: Placement, device: str, why: str) -> None:
+    state.liveness_dirty = True
+    state.close_barriers()
+    placement.device = device
+    placement.assigned_at = state.now
+    placement.stamps.pop(device, None)
+    placement.life.move("assigned", state.now, f"{device}: {why}")
+    known = state.devices.get(device)
+    if known is not None and known.status_of(placement.partition) == "resident":
+        placement.life.move("resident", state.now, "it already was")
+    state.assignments_dirty = True
+
+
+def _make_room(state: State, plan: Plan, device: str) -> None:
+    """Plans without work give way: their partitions stay cached on the device's disk."""
+    for other in state.plans.values():
+        if other is not plan and not other.flying:
+            for placement in other.placements:
+                if placement.device == device:
+                    take(state, placement, "its device serves another model")
+
+
+def take(state: State, placement: Placement, why: str) -> None:
+    """Back to planned; the device is told with the next assignment to evict it."""
+    state.close_barriers()
+    if placement.life.state != "planned":
+        placement.life.move("planned", state.now, why)
+    if placement.device is not None and placement.device not in placement.standins:
+        placement.stamps.pop(placement.device, None)
+    placement.device, placement.choice = None, None
+    state.assignments_dirty = True
+
+
+def assign_due(state: State) -> float:
+    """Assign what is due in all plans with work; when the next one is."""
+    wake = NEVER
+    for plan in state.plans.values():
+        plan.due_at = NEVER
+        if plan.flying and any(placement.device is None for placement in plan.placements):
+            _assign_plan(state, plan)
+        wake = min(wake, plan.due_at)
+    return wake
+
+
+def _assign_plan(state: State, plan: Plan) -> None:
+    choose(state, plan)
+    outlooks = [outlook(state, plan, placement) for placement in plan.placements]
+    options = state.options
+    due = waits(outlooks, options.margin_s, options.margin_share)
+    for placement, wait_s in zip(plan.placements, due, strict=True):
+        if wait_s is None or placement.choice is None:
+            continue
+        if wait_s <= SOON_S or placement.choice.tier == 1:
+            assign(state, plan, placement, "its input is expected when it will be loaded")
+        else:
+            plan.due_at = min(plan.due_at, state.now + wait_s)
+
+
+def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
+    first = placement.partition.first
+    starts = [
+        state.now - item.started[first] for item in plan.flying.values() if first in item.started
+    ]
+    device = state.devices.get(placement.likely)
+    transfer_s = 0.0
+    if device is not None:
+        transfer_s = state.estimates.transfer_s(
+            device.name, device.telemetry, plan.manifest.cuts[first].bound_nbytes
+        )
+    return Outlook(
+        assigned=placement.device is not None,
+        ready_s=ready_s(state, placement),
+        compute_s=compute_s(state, placement) * _together(state, plan),
+        transfer_s=transfer_s,
+        arrived=any(first in item.inputs or first in item.outputs for item in plan.flying.values()),
+        started_s=max(starts, default=None),
+    )
+
+
+def _together(state: State, plan: Plan) -> int:
+    """Tasks that a stage does before the next can start: a barrier run's whole wave."""
+    item = next(iter(plan.flying.values()))
+    run = state.runs.get(item.run)
+    return max(1, len(run.wave)) if run is not None and run.options.barrier else 1
+
+
+def compute_s(state: State, placement: Placement) -> float:
+    device = state.devices.get(placement.likely)
+    readings = device.telemetry if device is not None else None
+    return state.estimates.compute_s(
+        placement.likely or "", readings, placement.partition, placement.segments
+    )
+
+
+def ready_s(state: State, placement: Placement) -> float:
+    """What fetch and load still take."""
+    device = state.devices.get(placement.likely)
+    if device is None or placement.life.state == "resident":
+        return 0.0
+    if placement.device is None:
+        return placement.choice.ready_s if placement.choice is not None else 0.0
+    missing = missing_nbytes(device, placement)
+    entry = device.residency.get(placement.partition)
+    if entry is not None and entry.status == "fetching":
+        missing = max(0, entry.total_nbytes - entry.fetched_nbytes)
+    name, readings = device.name, device.telemetry
+    load_s = state.estimates.load_s(name, readings, placement.total_nbytes, len(placement.segments))
+    return state.estimates.fetch_s(name, readings, missing) + load_s

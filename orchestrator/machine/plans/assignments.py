@@ -1,0 +1,121 @@
+"""The desired state of each device, written out and published when it changed.
+
+A device's revision rises with each change; all are published again with a new generation and
+after a reconnect. A route without a chosen dependent is empty: the device keeps its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.instructions import PublishAssignment
+from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.state import State
+from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
+from wire.topics import ORCHESTRATOR
+
+
+def publish_changed(state: State) -> None:
+    """Publish what differs from what was published last."""
+    if not state.assignments_dirty or state.connection is None:
+        return
+    state.assignments_dirty = False
+    for device in sorted({*state.published, *_served_by(state)}):
+        _publish(state, device)
+
+
+def publish_all(state: State) -> None:
+    """After a reconnect or with a new generation: the same again."""
+    state.assignments_dirty = True
+    for device, assignment in state.published.items():
+        if assignment.generation == state.generation:
+            state.emit(PublishAssignment(device, assignment))
+
+
+def publish_again(state: State, device: str) -> None:
+    assignment = state.published.get(device)
+    if assignment is not None and state.connection is not None:
+        state.emit(PublishAssignment(device, assignment))
+
+
+def publish_to_orphan(state: State, device: Device) -> None:
+    """It serves what nobody stands for: what this generation told it before it was forgotten, or a
+    model that is not there any more. What else an orchestrator before us gave it stays warm."""
+    if device.name in state.published or state.connection is None:
+        return
+    if device.obeyed[0] == state.generation:
+        known = state.revisions.get(device.name, 0)
+        state.revisions[device.name] = max(known, device.obeyed[1])
+        _publish(state, device.name)
+    elif state.now >= state.models_by and _serves_unknown(state, device):
+        _publish(state, device.name)
+
+
+def _serves_unknown(state: State, device: Device) -> bool:
+    return any(part.model not in state.manifests for part in device.residency)
+
+
+def _served_by(state: State) -> Iterator[str]:
+    for plan in state.plans.values():
+        yield from plan.devices()
+
+
+def _publish(state: State, device: str) -> None:
+    before = state.published.get(device)
+    revision = 1 + (before.revision if before is not None else state.revisions.get(device, 0))
+    wanted = Assignment(
+        generation=state.generation,
+        revision=revision,
+        store_base=state.store_base,
+        partitions=tuple(partitions_on(state, device)),
+        routes=tuple(routes_on(state, device)),
+        limits=state.options.limits,
+    )
+    if before is not None and replace(wanted, revision=before.revision) == before:
+        return
+    state.published[device] = wanted
+    _stamp(state, device, wanted)
+    state.emit(PublishAssignment(device, wanted))
+
+
+def _stamp(state: State, device: str, assignment: Assignment) -> None:
+    """Remember which assignment listed a placement first: older answers do not speak of it."""
+    for _, placement in _placements_on(state, device):
+        before = placement.stamps.get(device)
+        if before is None or before[0] != assignment.generation:
+            placement.stamps[device] = assignment.stamp
+
+
+def _placements_on(state: State, device: str) -> Iterator[tuple[Plan, Placement]]:
+    for plan in state.plans.values():
+        for placement in plan.placements:
+            if placement.device == device or device in placement.standins:
+                yield plan, placement
+
+
+def partitions_on(state: State, device: str) -> Iterator[PartitionAssignment]:
+    for plan, placement in _placements_on(state, device):
+        cuts, part = plan.manifest.cuts, placement.partition
+        tier = placement.choice.tier if placement.choice and placement.device == device else 3
+        yield PartitionAssignment(
+            partition=part,
+            model_name=plan.manifest.name,
+            tier=tier,
+            segments=tuple(map(SegmentRef.of, placement.segments)),
+            accepts_nbytes=cuts[part.first].bound_nbytes,
+            emits=cuts[part.cut].names,
+            emits_nbytes=cuts[part.cut].bound_nbytes,
+        )
+
+
+def routes_on(state: State, device: str) -> Iterator[Route]:
+    for plan, placement in _placements_on(state, device):
+        cut = placement.partition.cut
+        after = plan.stage_of(cut)
+        if cut == plan.end:
+            dependents: tuple[str, ...] = (ORCHESTRATOR,)
+        else:
+            dependents = (after.device,) if after is not None and after.device else ()
+        yield Route(plan.key[0], plan.key[1], cut, dependents)

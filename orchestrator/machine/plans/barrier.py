@@ -1,0 +1,60 @@
+"""Barrier mode: a partition starts on a wave of items once all of them have arrived there.
+
+The wave is what was admitted together: all items of the run, or as many as fit the devices at
+once (then the barrier holds per wave). Items that ended do not hold up the others.
+"""
+
+from __future__ import annotations
+
+from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from wire.messages.commands import Open
+
+
+def step(state: State) -> float:
+    open_ready(state)
+    return float("inf")
+
+
+def open_ready(state: State) -> None:
+    for run in state.runs.values():
+        plan = state.plans.get(run.plan_key)
+        if run.options.barrier and run.wave and plan is not None:
+            _open_cuts(state, plan, run)
+
+
+def _open_cuts(state: State, plan: Plan, run: Run) -> None:
+    """From the first cut on, as far as the whole wave has come; what is open stays so until
+    something of it is placed or received anew."""
+    wave = [run.items[index] for index in run.wave]
+    for cut in plan.cuts[:-1]:
+        if cut in run.opened_cuts:
+            continue
+        if not all(_came(item, cut) for item in wave):
+            return
+        if _open(state, plan, run, cut, wave):
+            run.opened_cuts.add(cut)
+
+
+def _open(state: State, plan: Plan, run: Run, cut: int, wave: list[Item]) -> bool:
+    """Tell whoever holds inputs there; whether every item that is still to pass was told."""
+    waiting: dict[str, list[int]] = {}
+    whole = True
+    for item in wave:
+        target = plan.target(item, cut)
+        if target is not None and target in item.inputs.get(cut, ()):
+            if item.opened.get(cut) != target:
+                item.opened[cut] = target
+                waiting.setdefault(target, []).append(item.index)
+        else:
+            whole = whole and any(at > cut for at in (*item.inputs, *item.outputs))
+    for device, items in waiting.items():
+        state.outbox.post(device, Open(run.run, cut, tuple(sorted(items))))
+    return whole
+
+
+def _came(item: Item, cut: int) -> bool:
+    """It was received at this cut, or is known to have got beyond."""
+    return item.received_cut >= cut or any(at > cut for at in item.outputs)

@@ -1,0 +1,143 @@
+"""Answers who would serve a model, and why, without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orchestrator.machine.plans.assigning import compute_s, offer_of, offers, ranges_as_placed
+from orchestrator.machine.plans.planning import (
+    best_ranges,
+    draft,
+    items_of,
+    ranges_of,
+    usable_names,
+)
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.plan import Placement, Plan, Want
+from orchestrator.machine.records.state import State
+from orchestrator.planner.offers import Offer, Range, fits, mebibytes
+from orchestrator.planner.partitioning import check_wanted, estimated_s
+from orchestrator.planner.placement import check_policy, duration
+from orchestrator.planner.stages import Work
+from wire.errors import CrowdpipeError, FleetTooSmall
+from wire.manifest import Manifest
+from wire.memory import resident_need, streamed_need
+from wire.messages.requests import Planned, PlannedPartition, RequestFailed, RequestPlan
+
+
+def answer(state: State, party: str, asked: RequestPlan) -> None:
+    try:
+        planned = preview(state, asked)
+    except CrowdpipeError as error:
+        state.respond(party, RequestFailed(asked.request, error.kind, error.reason))
+        return
+    state.respond(party, planned)
+
+
+def preview(state: State, asked: RequestPlan) -> Planned:
+    """Raises what a run of these options would fail with now."""
+    manifest = state.model_named(asked.model)
+    check_policy(asked.options.policy)
+    check_wanted(manifest, asked.options.partitions)
+    plan = _draft(state, manifest, asked)
+    rows = tuple(_row(state, plan, placement) for placement in plan.placements)
+    used = {row.device for row in rows}
+    exact = asked.options.exact
+    fleet = offers(state, manifest, exact)
+    work = state.estimates.work(manifest, exact, items_of(asked.items))
+    left_out = {
+        device.name: _why_not(state, plan, device, fleet, work)
+        for device in sorted(state.devices, key=lambda each: each.name)
+        if device.name not in used
+    }
+    batch_s = estimated_s(manifest, fleet, ranges_as_placed(plan), work)
+    return Planned(asked.request, manifest.name, rows, left_out, work.items, batch_s)
+
+
+def _draft(state: State, manifest: Manifest, asked: RequestPlan) -> Plan:
+    """A plan that is nobody's, made as the next run's would be."""
+    exact, want = asked.options.exact, Want(asked.options.partitions, asked.options.policy)
+    present = state.plans.get((manifest.digest, exact))
+    if (
+        present is not None
+        and present.placements
+        and present.want.partitions == want.partitions
+        and present.fleet == usable_names(state)
+    ):
+        ranges = ranges_of(present)
+    else:
+        ranges = best_ranges(state, manifest, exact, want, items_of(asked.items))
+    return draft(state, manifest, exact, want, ranges)
+
+
+def _row(state: State, plan: Plan, placement: Placement) -> PlannedPartition:
+    part, choice = placement.partition, placement.choice
+    device = state.devices.get(placement.likely)
+    if choice is None or device is None:
+        raise FleetTooSmall(
+            f"no device can take segments {part.first} to {part.last} of '{plan.manifest.name}' now"
+        )
+    need: Sequence[int] = (resident_need(placement.segments), streamed_need(placement.segments))
+    return PlannedPartition(
+        first=part.first,
+        last=part.last,
+        device=choice.device,
+        tier=choice.tier,
+        streamed=choice.streamed,
+        need_nbytes=need[choice.streamed],
+        budget_nbytes=device.budget_nbytes,
+        missing_nbytes=choice.missing_nbytes,
+        boundary_nbytes=plan.manifest.cuts[part.cut].bound_nbytes,
+        compute_s=compute_s(state, placement),
+        reason=choice.reason,
+        measured=len(_measured(state, plan, placement)),
+    )
+
+
+def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
+    """Segments of it that some device has run."""
+    known = state.estimates.of(plan.manifest, plan.key[1]).measured
+    return [segment.index for segment in placement.segments if segment.index in known]
+
+
+def _why_not(state: State, plan: Plan, device: Device, fleet: Sequence[Offer], work: Work) -> str:
+    life, manifest = device.life.state, plan.manifest
+    said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
+    offer = offer_of(state, device)
+    if life in said:
+        return said[life]
+    if offer is None or not state.fresh(device):
+        return "it was not heard of lately"
+    if not any(fits(manifest, i, i, offer) for i in range(len(manifest.segments))):
+        return f"no segment fits it (its budget is {mebibytes(offer.budget_nbytes)})"
+    if plan.want.partitions is not None:
+        return f"{plan.want.partitions} partitions were asked for, and others are through sooner"
+    return _slower(plan, device.name, fleet, work)
+
+
+def _slower(plan: Plan, name: str, fleet: Sequence[Offer], work: Work) -> str:
+    """What a batch would take with this device in the plan, wherever it hinders least."""
+    without = ranges_as_placed(plan)
+    ways = _ways_with(without, name)
+    with_s = min(estimated_s(plan.manifest, fleet, ranges, work) for ranges in ways)
+    without_s = estimated_s(plan.manifest, fleet, without, work)
+    if not without_s < with_s < float("inf"):
+        return f"the batch is as fast without it: {work.items} items in {duration(without_s)}"
+    return (
+        f"it would make the batch slower: {work.items} items take about {duration(without_s)} "
+        f"without it, {duration(with_s)} with it"
+    )
+
+
+def _ways_with(ranges: Sequence[Range], name: str) -> list[tuple[Range, ...]]:
+    """The device in another's place, or taking a part of its segments off one end."""
+    ways = []
+    for at, each in enumerate(ranges):
+        before, after = tuple(ranges[:at]), tuple(ranges[at + 1 :])
+        ways.append((*before, replace(each, device=name), *after))
+        for cut in range(each.first + 1, each.last + 1):
+            head, tail = replace(each, last=cut - 1), replace(each, first=cut)
+            ways.append((*before, replace(head, device=name), tail, *after))
+            ways.append((*before, head, replace(tail, device=name), *after))
+    return ways

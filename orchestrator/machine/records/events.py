@@ -1,0 +1,249 @@
+"""What happened, as the orchestrator's shell tells its machine: past tense, one class each.
+
+Bytes never enter the machine: an input or a result is its head; the bytes lie with the shell,
+`pending` until the machine says to store or to discard them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.planner.times import SegmentTime
+from wire.ids import ActivationId
+from wire.manifest import Manifest
+from wire.messages.assignment import Assignment
+from wire.messages.events import EventBatch
+from wire.messages.requests import Request, RunOptions
+from wire.messages.residency import Residency
+from wire.messages.state import DeviceState
+from wire.messages.telemetry import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHead:
+    """Name, ONNX element type and shape of one tensor in a frame."""
+
+    name: str
+    element: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHead:
+    """A frame's header without its planes."""
+
+    model: str
+    activation: ActivationId
+    attempt: int
+    exact: bool
+    nbytes: int
+    raw_nbytes: int
+    tensors: tuple[TensorHead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The first terminal outcome of an item; `kind` None is a result."""
+
+    item: int
+    kind: str | None = None
+    reason: str = ""
+    acknowledged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as the journal has it. `model` is the digest. `inputs` are stored and not yet
+    released; `count` None while the client has not finished. `age_s` since it was accepted.
+    `fault`: kind and reason, if it ended as a whole before its items did."""
+
+    run: str
+    party: str
+    model_name: str
+    model: str
+    options: RunOptions
+    count: int | None
+    inputs: tuple[int, ...]
+    outcomes: tuple[Outcome, ...]
+    age_s: float
+    fault: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """First event: the journal replayed. `generation` is already on disk and above all known."""
+
+    boot: str
+    generation: int
+    runs: tuple[StoredRun, ...]
+    store_base: str
+    times: tuple[SegmentTime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRaised:
+    """A higher one was seen; ours was raised above it, and is on disk."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAdded:
+    """The store has this manifest now (also told for each at the start)."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRemoved:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStateSeen:
+    device: str
+    state: DeviceState
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetrySeen:
+    device: str
+    telemetry: Telemetry
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResidencySeen:
+    device: str
+    residency: Residency
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentSeen:
+    """A retained assignment, our own or an earlier orchestrator's."""
+
+    device: str
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class EventsArrived:
+    device: str
+    batch: EventBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RequestArrived:
+    party: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class InputArrived:
+    """A frame of cut 0 from a client; its bytes are pending with the shell."""
+
+    party: str
+    head: FrameHead
+
+
+@dataclass(frozen=True, slots=True)
+class ResultArrived:
+    """A frame from a device; its bytes are pending with the shell."""
+
+    device: str
+    head: FrameHead
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLost:
+    """A frame to us was refused or its parts timed out before it was whole."""
+
+    sender: str
+    activation: ActivationId
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStored:
+    """The run is synced to disk, with these inputs."""
+
+    run: str
+    inputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputStored:
+    """The input is synced to disk."""
+
+    run: str
+    item: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeStored:
+    """The outcome is synced to disk; it is the first, for good."""
+
+    run: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFailed:
+    """The disk refused: `what` names the record. The item fails, or the run is rejected."""
+
+    what: Literal["run", "input", "outcome"]
+    run: str
+    item: int | None
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetAsked:
+    """A person says that a device is to be forgotten."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """The time that `wake_at` asked for has come."""
+
+
+Event = (
+    Started
+    | GenerationRaised
+    | Connected
+    | Disconnected
+    | ModelAdded
+    | ModelRemoved
+    | DeviceStateSeen
+    | TelemetrySeen
+    | ResidencySeen
+    | AssignmentSeen
+    | EventsArrived
+    | RequestArrived
+    | InputArrived
+    | ResultArrived
+    | FrameLost
+    | RunStored
+    | InputStored
+    | OutcomeStored
+    | JournalFailed
+    | ForgetAsked
+    | Ticked
+)

@@ -1,0 +1,211 @@
+"""One item on its way: where its activations are, as far as devices reported it.
+
+Also says what is wrong with an input or a result, by its head alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
+from orchestrator.machine.records.transitions import Lifecycle
+from wire.elements import element
+from wire.manifest import Manifest, TensorSpec
+
+ItemKey = tuple[str, int]  # run and index
+
+
+@dataclass(slots=True)
+class Item:
+    """`outputs` and `inputs` say per cut which devices hold it, as made there or as received.
+    `sent`: to whom the activation at a cut is believed to be under way or to have come.
+    `parked`: which holder will send it by itself once it knows to whom. `detours`: stages (by
+    first cut) that another device serves for this item alone. `facts` are the distinct things
+    that happened; only a new one is progress. `spent`: stages (by first cut) that a boot of a
+    device has computed under this attempt, and will not compute again before the next.
+    `hurried`: its input was sent again at once since the last news.
+    `attempt`: the next one's number; `rounds`, `drops`, `sends`: recoveries since, and inputs
+    sent."""
+
+    run: str
+    index: int
+    life: Lifecycle
+    nbytes: int = 0
+    attempt: int = 0
+    outputs: dict[int, dict[str, None]] = field(default_factory=dict)
+    inputs: dict[int, dict[str, None]] = field(default_factory=dict)
+    sent: dict[int, str] = field(default_factory=dict)
+    parked: dict[int, str] = field(default_factory=dict)
+    opened: dict[int, str] = field(default_factory=dict)
+    detours: dict[int, str] = field(default_factory=dict)
+    failures: dict[int, tuple[str, str]] = field(default_factory=dict)
+    started: dict[int, float] = field(default_factory=dict)
+    touched: dict[str, None] = field(default_factory=dict)
+    facts: set[tuple[str, int, str]] = field(default_factory=set)
+    spent: set[tuple[int, str]] = field(default_factory=set)
+    received_cut: int = -1
+    progress_at: float = 0.0
+    check_at: float = float("inf")
+    retry_at: float = float("inf")
+    asked: bool = False
+    hurried: bool = False
+    rounds: int = 0
+    drops: int = 0
+    sends: int = 0
+    outcome: Outcome | None = None
+    has_input: bool = False
+
+    @classmethod
+    def arrived(cls, run: str, index: int, now: float) -> Item:
+        return cls(run, index, Lifecycle("item", f"{run}/{index}", "arrived", now))
+
+    @property
+    def key(self) -> ItemKey:
+        return (self.run, self.index)
+
+    @property
+    def state(self) -> str:
+        return self.life.state
+
+    def note(self, what: str, cut: int, device: str, now: float) -> bool:
+        """Record what happened; whether it is news."""
+        self.touched[device] = None
+        if (what, cut, device) in self.facts:
+            return False
+        self.facts.add((what, cut, device))
+        self.progress_at, self.rounds, self.drops, self.asked = now, 0, 0, False
+        self.hurried = False
+        return True
+
+    def forget_holder(self, device: str, cut: int | None = None) -> bool:
+        """The device holds nothing of it any more (at this cut); whether that is a change."""
+        changed = False
+        for held in (self.outputs, self.inputs):
+            for at in [at for at in held if cut in (None, at)]:
+                changed |= held[at].pop(device, 1) is None
+                if not held[at]:
+                    del held[at]
+        for table in (self.sent, self.parked):
+            for at in [at for at, who in table.items() if who == device and cut in (None, at)]:
+                del table[at]
+                changed = True
+        return changed
+
+    def forget_frame(self, table: dict[int, dict[str, None]], device: str, cut: int) -> None:
+        """The device holds it no more in this one way: `table` is `inputs` or `outputs`."""
+        table[cut].pop(device, None)
+        if not table[cut]:
+            del table[cut]
+        believed = self.sent if table is self.inputs else self.parked
+        if believed.get(cut) == device:
+            del believed[cut]
+
+    def computed(self, first: int, device: str) -> None:
+        """The device's task is done: its input is gone there."""
+        self.started.pop(first, None)
+        held = self.inputs.get(first, {})
+        held.pop(device, None)
+        if not held:
+            self.inputs.pop(first, None)
+
+    def go_home(self, now: float) -> None:
+        """Back to being stored: what is queued for it may go on, nothing is expected of it."""
+        self.life.move("stored", now, "no room for it any more")
+        for table in (self.outputs, self.sent, self.parked, self.opened, self.detours):
+            table.clear()
+        self.check_at = self.retry_at = float("inf")
+        self.rounds, self.drops, self.asked = 0, 0, False
+
+    def holders(self) -> list[str]:
+        tables = (*self.outputs.values(), *self.inputs.values())
+        return list(dict.fromkeys(device for held in tables for device in held))
+
+
+def input_fault(manifest: Manifest, head: FrameHead) -> str | None:
+    """Why an input cannot be taken, as a sentence; None if it can."""
+    if head.model != manifest.digest:
+        return f"the input is for another version of model '{manifest.name}'; read it anew"
+    fault = _names_fault("input", [spec.name for spec in manifest.inputs], head.tensors)
+    if fault is not None:
+        return fault
+    sizes: dict[str, tuple[int, str]] = {}
+    tensors = {tensor.name: tensor for tensor in head.tensors}
+    for spec in manifest.inputs:
+        fault = _tensor_fault(spec, tensors[spec.name], manifest.symbols, sizes)
+        if fault is not None:
+            return fault
+    if head.raw_nbytes > manifest.cuts[0].bound_nbytes:
+        return f"the input has {head.raw_nbytes} bytes; {manifest.cuts[0].bound_nbytes} may come"
+    return None
+
+
+def result_fault(manifest: Manifest, head: FrameHead) -> str | None:
+    """Why a device's frame is no result of the model; None if it is."""
+    if head.model != manifest.digest:
+        return f"the frame is of model {head.model[:8]}, not of '{manifest.name}'"
+    names = [tensor.name for tensor in manifest.cuts[-1].tensors]
+    fault = _names_fault("output", names, head.tensors)
+    if fault is not None:
+        return fault
+    expected = {tensor.name: tensor.element for tensor in manifest.cuts[-1].tensors}
+    for tensor in head.tensors:
+        if tensor.element != expected[tensor.name]:
+            return f"output '{tensor.name}' is {_type(tensor.element)}"
+    return None
+
+
+def _names_fault(what: str, wanted: Sequence[str], tensors: Sequence[TensorHead]) -> str | None:
+    given = [tensor.name for tensor in tensors]
+    if len(set(given)) != len(given):
+        return f"an {what} is given twice: {', '.join(given)}"
+    missing = [name for name in wanted if name not in given]
+    extra = [name for name in given if name not in wanted]
+    if missing:
+        return f"{what} '{missing[0]}' is missing; the model has {', '.join(wanted)}"
+    if extra:
+        return f"the model has no {what} '{extra[0]}'; it has {', '.join(wanted)}"
+    return None
+
+
+def _tensor_fault(
+    spec: TensorSpec,
+    tensor: TensorHead,
+    symbols: dict[str, int],
+    sizes: dict[str, tuple[int, str]],
+) -> str | None:
+    if tensor.element != spec.element:
+        return f"input '{spec.name}' is {_type(tensor.element)}; the model takes {spec.kind.name}"
+    if not spec.rank_known:
+        return None
+    if len(tensor.shape) != len(spec.dims):
+        return _shape_fault(spec, tensor, f"rank {len(spec.dims)} is needed")
+    for dim, size in zip(spec.dims, tensor.shape, strict=True):
+        fault = _dim_fault(dim, size, spec.name, symbols, sizes)
+        if fault is not None:
+            return _shape_fault(spec, tensor, fault)
+    return None
+
+
+def _dim_fault(
+    dim: str, size: int, where: str, symbols: dict[str, int], sizes: dict[str, tuple[int, str]]
+) -> str | None:
+    if dim.isdecimal():
+        return None if size == int(dim) else f"{dim} is needed where {size} is given"
+    if dim in symbols and size > symbols[dim]:
+        return f"'{dim}' may be at most {symbols[dim]} (set when the model was added: --max-shape)"
+    known, first = sizes.setdefault(dim, (size, where))
+    if known != size:
+        return f"'{dim}' is {known} in '{first}' and {size} here"
+    return None
+
+
+def _shape_fault(spec: TensorSpec, tensor: TensorHead, why: str) -> str:
+    given = ", ".join(map(str, tensor.shape))
+    return (
+        f"input '{spec.name}' has shape [{given}]; the model takes [{', '.join(spec.dims)}]: {why}"
+    )
+
+
+def _type(number: int) -> str:
+    return element(number).name

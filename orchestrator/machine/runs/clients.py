@@ -1,0 +1,69 @@
+"""Whether a run's client is still there, and what becomes of its run if not.
+
+A client says every so often that it is (`Renew`), and every other word of its counts as well. One
+that says nothing for `client_lease_s` may be killed, or cut off: nothing more of its runs is let
+in, and what is under way is sent home, so that others have the room. Its next word takes that
+back. After `client_gone_s`, as long as its session at the broker lasts, its runs end, and their
+inputs go from our disk; results that were made stay for as long as the run's lifetime says.
+Silence counts only while we could hear.
+"""
+
+from __future__ import annotations
+
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from orchestrator.machine.runs import admission, endings
+from wire.errors import TimedOut
+
+NEVER = float("inf")
+
+
+def heard(state: State, run: Run) -> None:
+    """Its client said something of it."""
+    run.active_at = run.heard_at = state.now
+    if run.silent:
+        run.silent, run.progress_dirty = False, True
+        run.waits_until = float("-inf")
+        run.say_at = state.now  # its credit was taken back meanwhile
+        state.liveness_dirty = True
+
+
+def check(state: State) -> float:
+    """Runs of clients that fell silent; when to look again."""
+    if state.connection is None:
+        return NEVER
+    wake = NEVER
+    for run in list(state.runs.values()):
+        if run.open:
+            wake = min(wake, _check_run(state, run))
+    return wake
+
+
+def _check_run(state: State, run: Run) -> float:
+    options = state.options
+    since = max(run.heard_at, state.heard_at)
+    if state.now >= since + options.client_gone_s:
+        _end(state, run)
+        return NEVER
+    if run.silent:
+        return since + options.client_gone_s
+    if state.now >= since + options.client_lease_s:
+        _let_wait(state, run)
+        return since + options.client_gone_s
+    return since + options.client_lease_s
+
+
+def _let_wait(state: State, run: Run) -> None:
+    run.silent, run.granted, run.progress_dirty = True, 0, True
+    state.counts["silent_client"] += 1
+    plan = state.plans.get(run.plan_key)
+    for item in list(plan.flying.values()) if plan is not None else ():
+        if plan is not None and item.run == run.run:
+            admission.send_home(state, plan, item)
+
+
+def _end(state: State, run: Run) -> None:
+    state.counts["gone_client"] += 1
+    limit_s = state.options.client_gone_s
+    reason = f"nothing was heard of this run's client for {limit_s:.0f} s, so it ended"
+    endings.end(state, run, TimedOut.kind, reason)

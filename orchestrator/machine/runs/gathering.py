@@ -1,0 +1,112 @@
+"""Runs whose first inputs come along: all of it goes to disk in one piece, and is answered once.
+
+A run that announces inputs waits for them, at most `GATHER_S`; what came by then is stored with it.
+What is missing, faulty or beyond the bounds is not taken here: the answer does not list it, and
+its client sends it again to the accepted run, where it is judged like any other input. So whatever
+is refused before a run is on disk leaves nothing behind. Held frames count towards the courier's
+bound like all that wait in memory. Of a run that was not announced no input is kept at all.
+"""
+
+from __future__ import annotations
+
+from orchestrator.machine.records.events import FrameHead
+from orchestrator.machine.records.instructions import DiscardPending, DropHeld, HoldInput, StoreRun
+from orchestrator.machine.records.item import Item, input_fault
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from orchestrator.machine.runs import credits
+from wire.errors import RunCancelled
+from wire.ids import ActivationId
+from wire.messages.requests import ALONG_COUNT, ALONG_NBYTES
+
+GATHER_S = 0.5  # at 20 Mbit/s, `ALONG_NBYTES` are here by then
+NEVER = float("inf")
+
+
+def begin(state: State, run: Run, along: int) -> None:
+    """Store the run, once the announced inputs are here."""
+    most = ALONG_COUNT if run.count is None else min(ALONG_COUNT, run.count)
+    run.awaited = set(range(min(along, most)))
+    run.gather_until = state.now + GATHER_S
+    state.gathering[run.run] = run
+    _store_if_whole(state, run)
+
+
+def input_arrived(state: State, run: Run, head: FrameHead) -> None:
+    """Hold it for the run's commit if it is one that was announced, and may be taken."""
+    at = head.activation
+    if at.item in run.awaited and _may_be_taken(state, run, head):
+        item = Item.arrived(at.run, at.item, state.now)
+        item.nbytes, item.has_input = head.nbytes, True
+        run.items[at.item] = item
+        run.spooled_nbytes += head.nbytes
+        state.emit(HoldInput(at))
+    else:
+        state.counts["input_not_along"] += 1
+        state.emit(DiscardPending(at))
+    run.awaited.discard(at.item)
+    _store_if_whole(state, run)
+
+
+def _may_be_taken(state: State, run: Run, head: FrameHead) -> bool:
+    manifest = state.manifests.get(run.model)
+    fits = run.spooled_nbytes + head.nbytes <= ALONG_NBYTES
+    room = fits and not credits.overflows(state, run, head.nbytes)
+    return room and manifest is not None and input_fault(manifest, head) is None
+
+
+def check(state: State) -> float:
+    """Store what waited long enough; when to look again."""
+    wake = NEVER
+    for run in list(state.gathering.values()):
+        if state.now >= run.gather_until:
+            _store(state, run)
+        else:
+            wake = min(wake, run.gather_until)
+    return wake
+
+
+def _store_if_whole(state: State, run: Run) -> None:
+    if not run.awaited:
+        _store(state, run)
+
+
+def _store(state: State, run: Run) -> None:
+    del state.gathering[run.run]
+    run.awaited.clear()
+    for item in run.items.values():
+        item.life.move("storing", state.now, "with its run")
+    run.life.move("storing", state.now)
+    state.emit(
+        StoreRun(
+            run.run,
+            run.party,
+            run.model_name,
+            run.model,
+            run.options,
+            run.count,
+            tuple(sorted(run.items)),
+        )
+    )
+
+
+def stored(state: State, run: Run, inputs: tuple[int, ...]) -> None:
+    """The run is on disk with these inputs. One that is not among them was never taken."""
+    for index, item in list(run.items.items()):
+        if index in inputs:
+            item.life.move("stored", state.now, "with its run")
+            run.enqueue(item)
+            run.stored.add(index)
+            state.liveness_dirty = True  # there is work: devices may have to be asked
+        else:
+            del run.items[index]
+            run.spooled_nbytes -= item.nbytes
+
+
+def cancel(state: State, run: Run, reason: str) -> None:
+    """Nothing of it is on disk, and nobody was told of it."""
+    for index in run.items:
+        state.emit(DropHeld(ActivationId(run.run, index, 0)))
+    run.life.move("cancelled", state.now, reason)
+    state.bury(run.run, RunCancelled.kind, reason)
+    del state.gathering[run.run], state.runs[run.run]

@@ -1,0 +1,102 @@
+"""Models that can be served: they come from the store, and go with their runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.machine.plans.assignments import publish_to_orphan
+from orchestrator.machine.records.events import ModelAdded, ModelRemoved
+from orchestrator.machine.records.instructions import ClearModel, ForgetTimes, PublishModel
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from orchestrator.machine.runs import credits, endings
+from wire.errors import UnknownModel
+from wire.manifest import Manifest
+from wire.messages.model import summary_of
+from wire.messages.requests import Rejected
+
+GRACE_S = 10.0  # after a start, until every model in the store has been told
+
+
+def added(state: State, event: ModelAdded) -> None:
+    manifest = event.manifest
+    state.models[manifest.name] = manifest
+    state.manifests[manifest.digest] = manifest
+    for run in state.runs.values():
+        if run.model == manifest.digest:
+            run.end_cut = len(manifest.segments)
+            _weigh_inputs(state, run)
+    publish(state, manifest)
+
+
+def publish(state: State, manifest: Manifest) -> None:
+    """What clients see of it, with what its segments took if devices have run them."""
+    if state.connection is None:
+        return
+    fast, exact = (state.estimates.of(manifest, mode) for mode in (False, True))
+    known = exact if exact.measured and not fast.measured else fast
+    took = tuple(known.segment_s(index) for index in range(len(manifest.segments)))
+    state.emit(PublishModel(replace(summary_of(manifest), segment_s=took)))
+
+
+def _weigh_inputs(state: State, run: Run) -> None:
+    """Inputs from the journal, whose sizes it does not tell, count as large as they may be."""
+    for item in run.items.values():
+        if item.has_input and not item.nbytes:
+            item.nbytes = credits.bound_nbytes(state, run)
+            run.spooled_nbytes += item.nbytes
+
+
+def removed(state: State, event: ModelRemoved) -> None:
+    """Its runs end with an error, its partitions are evicted."""
+    manifest = state.models.pop(event.name, None)
+    if state.connection is not None:
+        state.emit(ClearModel(event.name))
+    if manifest is None:
+        return
+    for run in list(state.runs.values()):
+        if run.model == manifest.digest:
+            _fail_run(state, run, f"model '{event.name}' was removed")
+    still = any(other.digest == manifest.digest for other in state.models.values())
+    if not still:
+        state.manifests.pop(manifest.digest, None)
+        state.estimates.forget_model(manifest.digest)
+        state.emit(ForgetTimes(model=manifest.digest))
+        for key in [key for key in state.plans if key[0] == manifest.digest]:
+            del state.plans[key]
+            state.assignments_dirty = True
+
+
+def awaits_model(state: State, run: Run) -> bool:
+    """The run is from before our start, and its model may still come from the store."""
+    return run.model not in state.manifests and state.now < run.life.since + GRACE_S
+
+
+def check(state: State) -> float:
+    """Runs and devices of before whose model did not come back with us; when to look again."""
+    wake = _check_devices(state)
+    for run in list(state.runs.values()):
+        if run.open and run.model not in state.manifests and run.items:
+            until = run.life.since + GRACE_S
+            if state.now >= until:
+                _fail_run(state, run, f"model '{run.model_name}' is not in the store any more")
+            else:
+                wake = min(wake, until)
+    return wake
+
+
+def _check_devices(state: State) -> float:
+    """Once, when all models are known; later, devices are looked at as they report."""
+    if state.now < state.models_by:
+        return state.models_by
+    if not state.models_looked_at and state.connection is not None:
+        state.models_looked_at = True
+        for device in list(state.devices):
+            publish_to_orphan(state, device)
+    return float("inf")
+
+
+def _fail_run(state: State, run: Run, reason: str) -> None:
+    if run.open:
+        endings.end(state, run, UnknownModel.kind, reason)
+        state.respond(run.party, Rejected(run.run, UnknownModel.kind, reason))

@@ -1,0 +1,292 @@
+"""What clients ask for, and the inputs they send."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from orchestrator.machine.items import outcomes
+from orchestrator.machine.plans import previews
+from orchestrator.machine.plans.assigning import offers
+from orchestrator.machine.plans.planning import try_again
+from orchestrator.machine.records.events import FrameHead, InputArrived
+from orchestrator.machine.records.instructions import (
+    DiscardPending,
+    StoreAcknowledged,
+    StoreCount,
+    StoreInput,
+)
+from orchestrator.machine.records.item import Item, input_fault
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.runs import clients, credits, endings, gathering, obstacles
+from orchestrator.machine.runs.models import awaits_model
+from orchestrator.planner.partitioning import check_wanted, require
+from orchestrator.planner.placement import check_policy
+from wire.errors import (
+    CrowdpipeError,
+    InvalidInput,
+    NoDevice,
+    RunCancelled,
+    TimedOut,
+    UserError,
+)
+from wire.manifest import Manifest
+from wire.messages.requests import (
+    Accepted,
+    AcknowledgeResults,
+    CancelRun,
+    Finish,
+    Rejected,
+    Renew,
+    Request,
+    RequestPlan,
+    Resume,
+    RunOptions,
+    Submit,
+)
+
+RUNS_LIMIT = 10_000  # runs known at once; beyond, new ones are refused
+COUNT_LIMIT = 1 << 31
+EARLY_S = 0.5  # until an input that came before its model was told may come again
+CANCELLED = "the run was cancelled by its client"
+UNKNOWN_RUN = "this run is not known here: it is over, or its lifetime has passed; submit anew"
+
+
+def request_arrived(state: State, party: str, request: Request) -> None:
+    _HANDLERS[type(request)](state, party, request)
+
+
+def _submit(state: State, party: str, asked: Submit) -> None:
+    known = state.runs.get(asked.run)
+    if known is not None:
+        _submit_again(state, party, known)
+        return
+    if asked.run in state.graves:
+        state.counts["late_submit"] += 1
+        state.respond(party, Rejected(asked.run, *state.graves[asked.run]))
+        return
+    try:
+        manifest = _checked(state, asked)
+    except CrowdpipeError as error:
+        state.respond(party, Rejected(asked.run, error.kind, error.reason))
+        return
+    now = state.now
+    run = Run(
+        run=asked.run,
+        party=party,
+        model_name=manifest.name,
+        model=manifest.digest,
+        options=asked.options,
+        count=asked.count,
+        end_cut=len(manifest.segments),
+        life=Lifecycle("run", asked.run, "gathering", now),
+        begun_at=now,
+        active_at=now,
+        heard_at=now,
+    )
+    state.runs[run.run] = run
+    try_again(state, run.plan_key)
+    gathering.begin(state, run, asked.along)
+
+
+def _submit_again(state: State, party: str, run: Run) -> None:
+    if run.party != party:
+        reason = "this run's id belongs to another client; mint a new one"
+        state.respond(party, Rejected(run.run, UserError.kind, reason))
+    elif run.kept:  # else the answer is on its way
+        accept(state, run)
+
+
+def accept(state: State, run: Run) -> None:
+    clients.heard(state, run)
+    credits.told(state, run)
+    stored = run.stored.ranges()
+    state.respond(run.party, Accepted(run.run, run.model, run.granted, stored))
+
+
+def _checked(state: State, asked: Submit) -> Manifest:
+    """The run's model, if all that can be known now speaks for the run."""
+    manifest = state.model_named(asked.model)
+    options = asked.options
+    if len(state.runs) >= RUNS_LIMIT:
+        raise TimedOut(f"{RUNS_LIMIT} runs wait here already; try again later")
+    if asked.count is not None and not 0 <= asked.count <= COUNT_LIMIT:
+        raise InvalidInput(f"a run of {asked.count} items is not possible")
+    if options.barrier and asked.count is None:
+        raise InvalidInput("a barrier run needs the number of its items when it is submitted")
+    if not options.lifetime_s > 0:
+        raise InvalidInput(f"a lifetime of {options.lifetime_s} s is not possible")
+    check_policy(options.policy)
+    check_wanted(manifest, options.partitions)
+    if not _is_served(state, manifest, options):
+        with contextlib.suppress(NoDevice):  # one may come: the run waits for it, within a limit
+            require(manifest, offers(state, hopeful=True), options.partitions)
+    return manifest
+
+
+def _is_served(state: State, manifest: Manifest, options: RunOptions) -> bool:
+    """There is a plan such as this run asks for, with a device for each partition: what stands
+    need not be searched for, which takes 40 ms for 19 segments and 5 devices."""
+    plan = state.plans.get((manifest.digest, options.exact))
+    if plan is None or not plan.placements:
+        return False
+    placed = all(placement.likely is not None for placement in plan.placements)
+    return placed and options.partitions in (None, len(plan.placements))
+
+
+def _own(state: State, party: str, name: str) -> Run | None:
+    """The client's own run; another's is as unknown to it as one that never was."""
+    run = state.runs.get(name)
+    if run is None or run.party != party:
+        state.counts["unknown_run"] += 1
+        return None
+    clients.heard(state, run)
+    return run
+
+
+def _finish(state: State, party: str, asked: Finish) -> None:
+    run = _own(state, party, asked.run)
+    if run is None or not run.open or run.count == asked.count:
+        return
+    highest = max(run.items, default=run.stored.highest)
+    if run.count is not None or not highest < asked.count <= COUNT_LIMIT:
+        state.counts["refused_finish"] += 1
+        return
+    run.count = asked.count
+    run.progress_dirty = True
+    state.emit(StoreCount(run.run, asked.count))
+
+
+def _cancel(state: State, party: str, asked: CancelRun) -> None:
+    run = _own(state, party, asked.run)
+    if run is None or (run.kept and not run.open):
+        return
+    if run.state == "gathering":
+        gathering.cancel(state, run, CANCELLED)
+        return
+    if not run.kept:
+        run.items.clear()  # they go from disk with the run; nobody was told that they are there
+    endings.end(state, run, RunCancelled.kind, CANCELLED)
+
+
+def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
+    run = _own(state, party, asked.run)
+    if run is None:
+        return
+    fresh = [item for item in asked.items if run.outcomes.pop(item, None) is not None]
+    for item in fresh:
+        run.acknowledged.add(item)
+    if fresh:
+        state.emit(StoreAcknowledged(run.run, tuple(fresh)))
+
+
+def _resume(state: State, party: str, asked: Resume) -> None:
+    run = _own(state, party, asked.run)
+    if run is None:
+        _tell_gone(state, party, asked.run)
+        return
+    if not run.kept:
+        return
+    credits.say(state, run)
+    if run.obstacle is not None:
+        obstacles.tell(state, run)
+    for outcome in run.outcomes.values():
+        outcomes.publish(state, run, outcome)
+
+
+def _renew(state: State, party: str, asked: Renew) -> None:
+    for name in asked.runs:
+        if _own(state, party, name) is None:
+            _tell_gone(state, party, name)
+
+
+def _plan(state: State, party: str, asked: RequestPlan) -> None:
+    previews.answer(state, party, asked)
+
+
+def input_arrived(state: State, event: InputArrived) -> None:
+    """Check an input's head, and have it stored, or end the item with what is wrong."""
+    head, at = event.head, event.head.activation
+    run = state.gathering.get(at.run)
+    if run is not None and run.party == event.party and at.cut == 0:
+        clients.heard(state, run)
+        gathering.input_arrived(state, run, head)
+        return
+    run = state.runs.get(at.run)
+    if run is None or run.party != event.party or not run.open or at.cut != 0:
+        _discard(state, head, "stray_input")
+        _tell_stray(state, event, run)
+        return
+    clients.heard(state, run)
+    if at.item in run.items or at.item in run.ended:
+        _discard(state, head, "repeated_input")
+        run.say_at = state.now  # its client may not know that it is here
+        return
+    limit = run.count if run.count is not None else COUNT_LIMIT
+    if not 0 <= at.item < limit or credits.overflows(state, run, head.nbytes):
+        _discard(state, head, "excess_input")
+        run.say_at = state.now
+        return
+    if awaits_model(state, run):  # we just started: the store was not read yet
+        _discard(state, head, "early_input")
+        run.say_at = min(run.say_at, state.now + EARLY_S)
+        return
+    item = Item.arrived(at.run, at.item, state.now)
+    run.items[at.item] = item
+    state.liveness_dirty = True  # there is work: devices may have to be asked
+    run.progress_dirty = True
+    _take(state, run, item, head)
+
+
+def _tell_gone(state: State, party: str, run: str) -> None:
+    kind, reason = state.graves.get(run, (TimedOut.kind, UNKNOWN_RUN))
+    state.respond(party, Rejected(run, kind, reason))
+
+
+def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
+    """Whoever sends inputs to a run that takes none is told, once it can know. That of one that was
+    never heard of may be overtaking its `submit`."""
+    at = event.head.activation
+    if run is None and at.run not in state.graves:
+        told = Rejected(at.run, TimedOut.kind, UNKNOWN_RUN, doubtful=True)
+        state.respond(event.party, told)
+    elif run is None:
+        _tell_gone(state, event.party, at.run)
+    elif run is not None and run.party == event.party and run.fault is not None:
+        state.respond(event.party, Rejected(at.run, *run.fault))
+
+
+def _take(state: State, run: Run, item: Item, head: FrameHead) -> None:
+    manifest = state.manifests.get(run.model)
+    if manifest is None:
+        fault: str | None = f"model '{run.model_name}' was removed"
+    else:
+        fault = input_fault(manifest, head)
+    if fault is not None:
+        state.emit(DiscardPending(head.activation))
+        credits.stored(state, run, item.index)
+        outcomes.fail(state, item, InvalidInput.kind, f"item {item.index}: {fault}")
+        return
+    item.nbytes, item.has_input = head.nbytes, True
+    run.spooled_nbytes += head.nbytes
+    item.life.move("storing", state.now)
+    state.emit(StoreInput(head.activation))
+
+
+def _discard(state: State, head: FrameHead, what: str) -> None:
+    state.counts[what] += 1
+    state.emit(DiscardPending(head.activation))
+
+
+_HANDLERS: dict[type[Request], Callable[[State, str, Any], None]] = {
+    Submit: _submit,
+    Finish: _finish,
+    CancelRun: _cancel,
+    AcknowledgeResults: _acknowledge,
+    Resume: _resume,
+    Renew: _renew,
+    RequestPlan: _plan,
+}

@@ -1,0 +1,243 @@
+"""How long things take: fetch, load, compute and transfer, in seconds.
+
+What was measured here comes first (tasks done, segments profiled, partitions loaded), then what
+the device reads off itself, then what the other devices show, then a stated default. Of measured
+values the middle one of the last few counts, so that one slow task on a busy phone does not turn
+a plan over. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TypeVar
+
+from orchestrator.planner.measured import LEAST_S, Measured
+from orchestrator.planner.recent import Recent
+from orchestrator.planner.stages import BATCH, Work
+from orchestrator.planner.times import SegmentTime
+from wire.ids import PartitionId
+from wire.manifest import Manifest, SegmentSpec
+from wire.messages.telemetry import Telemetry
+
+COST_PER_S = 2e10  # multiply-adds; a laptop's core does 1e11 in fp32, an old phone's 5e9
+LINK_NBYTES_PER_S = 2e7  # a phone on Wi-Fi that it shares with few
+LOAD_NBYTES_PER_S = 3e8  # mapping and prepacking from flash
+LINK_RTT_S = 0.02
+SESSION_S = 0.02  # creating one ONNX Runtime session, without its weights
+RATED_NBYTES = 1 << 20
+HOP_S = 0.003  # unpacking a frame, packing another
+
+ModelKey = tuple[str, bool]  # the model's digest, and whether outputs are exact
+Key = TypeVar("Key")
+
+
+class Estimates:
+    """Bounded by devices times segments and partitions. `news` rises with every measurement of
+    something that was not measured before."""
+
+    def __init__(self) -> None:
+        self._models: dict[ModelKey, Measured] = {}
+        self._restored: dict[ModelKey, list[SegmentTime]] = {}
+        self._task_s: dict[tuple[str, PartitionId], Recent] = {}
+        self._cost_per_s: dict[str, Recent] = {}
+        self._fetch_rate: dict[str, Recent] = {}
+        self._load_rate: dict[str, Recent] = {}
+        self.news = 0
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def learn_task(self, device: str, partition: PartitionId, cost: float, compute_s: float) -> int:
+        """How many tasks of this partition the device has been seen to do lately."""
+        seconds = max(compute_s, LEAST_S)
+        known = self._task_s.setdefault((device, partition), Recent())
+        self.news += not known
+        known.add(seconds)
+        if cost > 0:
+            _add(self._cost_per_s, device, cost / seconds)
+        return len(known)
+
+    def learn_frames(
+        self,
+        device: str,
+        manifest: Manifest,
+        partition: PartitionId,
+        hop_s: float,
+        nbytes: tuple[int, int],
+    ) -> None:
+        """A task's input and output: bytes of their frames, seconds to unpack and pack."""
+        measured = self.of(manifest, partition.exact)
+        measured.hop_took(device, hop_s)
+        measured.crossed(partition.first, nbytes[0])
+        measured.crossed(partition.last + 1, nbytes[1])
+
+    def learn_profile(
+        self,
+        device: str,
+        manifest: Manifest,
+        partition: PartitionId,
+        segment_s: Sequence[float],
+        *,
+        streamed: bool = False,
+    ) -> None:
+        measured = self.of(manifest, partition.exact)
+        self.news += measured.seconds(device, partition.first) is None
+        measured.segments_took(device, partition.first, segment_s, streamed=streamed)
+
+    def learn_load(
+        self, device: str, fetched_nbytes: int, fetch_s: float, loaded_nbytes: int, load_s: float
+    ) -> None:
+        """Of less than a mebibyte a load or a fetch shows what any costs, and no rate: a tiny
+        model would make its devices look a thousand times too slow for a large one."""
+        if fetched_nbytes >= RATED_NBYTES and fetch_s > LEAST_S:
+            _add(self._fetch_rate, device, fetched_nbytes / fetch_s)
+        if loaded_nbytes >= RATED_NBYTES and load_s > LEAST_S:
+            _add(self._load_rate, device, loaded_nbytes / load_s)
+
+    def restore(self, times: Sequence[SegmentTime]) -> None:
+        """What was measured before a restart; used once the model is told."""
+        for each in times:
+            self._restored.setdefault((each.model, each.exact), []).append(each)
+
+    def forget(self, device: str) -> None:
+        for table in (self._cost_per_s, self._fetch_rate, self._load_rate):
+            table.pop(device, None)
+        self._task_s = {key: known for key, known in self._task_s.items() if key[0] != device}
+        for measured in self._models.values():
+            measured.forget(device)
+        for times in self._restored.values():
+            times[:] = [each for each in times if each.device != device]
+
+    def forget_model(self, digest: str) -> None:
+        for exact in (False, True):
+            self._models.pop((digest, exact), None)
+            self._restored.pop((digest, exact), None)
+        self._task_s = {key: s for key, s in self._task_s.items() if key[1].model != digest}
+
+    # --- models -------------------------------------------------------------------------------
+
+    def of(self, manifest: Manifest, exact: bool) -> Measured:
+        """What was measured of the model in this mode."""
+        key = (manifest.digest, exact)
+        measured = self._models.get(key)
+        if measured is None:
+            measured = Measured(
+                [segment.cost for segment in manifest.segments],
+                [cut.bound_nbytes for cut in manifest.cuts],
+            )
+            for each in self._restored.pop(key, ()):
+                measured.restore(each.device, each.segment, each.seconds)
+            self._models[key] = measured
+        return measured
+
+    def work(self, manifest: Manifest, exact: bool, items: int = BATCH) -> Work:
+        """One item's cost, segment by segment and cut by cut."""
+        measured = self.of(manifest, exact)
+        return Work(measured.costs, measured.cut_nbytes, items)
+
+    def unkept(self, device: str, partition: PartitionId) -> tuple[SegmentTime, ...]:
+        """What is new of the device's segments of the partition since this was asked before."""
+        measured = self._models.get((partition.model, partition.exact))
+        if measured is None:
+            return ()
+        times = []
+        for index in range(partition.first, partition.last + 1):
+            seconds = measured.unkept(device, index)
+            if seconds is not None:
+                key = (partition.model, partition.exact, device, index)
+                times.append(SegmentTime(*key, seconds))
+        return tuple(times)
+
+    # --- devices ------------------------------------------------------------------------------
+
+    def cost_per_s(self, device: str, readings: Telemetry | None) -> float:
+        known = self._own_speed(device, readings)
+        if known is not None:
+            return known
+        others = [each.middle for each in self._cost_per_s.values()]
+        return median(others) if others else COST_PER_S
+
+    def _own_speed(self, device: str, readings: Telemetry | None) -> float | None:
+        told = readings.cost_per_s if readings is not None else None
+        measured = self._cost_per_s.get(device)
+        return measured.middle if measured is not None else told or None
+
+    def speed_on(
+        self, manifest: Manifest, exact: bool, device: str, readings: Telemetry | None
+    ) -> float:
+        """Multiply-adds a second on this model: as measured there; or as much more or less than
+        those who ran it as the device is faster or slower than they are at other work."""
+        speeds = self.of(manifest, exact).speeds
+        if device in speeds:
+            return speeds[device]
+        general = self.cost_per_s(device, readings)
+        ratios = [
+            speed / self._cost_per_s[other].middle
+            for other, speed in speeds.items()
+            if other in self._cost_per_s
+        ]
+        return general * (median(ratios) if ratios else 1.0)
+
+    def hop_s(self, manifest: Manifest, exact: bool, device: str) -> float:
+        measured = self.of(manifest, exact).hop_s(device)
+        return HOP_S if measured is None else measured
+
+    def rtt_s(self, readings: Telemetry | None) -> float:
+        return _rtt_s(readings)
+
+    def link_nbytes_per_s(self, device: str, readings: Telemetry | None) -> float:
+        told = readings.link_nbytes_per_s if readings is not None else None
+        return told or self._fetches_at(device) or LINK_NBYTES_PER_S
+
+    def _fetches_at(self, device: str) -> float | None:
+        known = self._fetch_rate.get(device)
+        return known.middle if known is not None else None
+
+    # --- durations ----------------------------------------------------------------------------
+
+    def compute_s(
+        self,
+        device: str,
+        readings: Telemetry | None,
+        partition: PartitionId,
+        segments: Sequence[SegmentSpec],
+    ) -> float:
+        """One task: this partition as measured, its segments as profiled, or by its cost."""
+        task = self._task_s.get((device, partition))
+        if task is not None:
+            return task.middle
+        measured = self._models.get((partition.model, partition.exact))
+        if measured is None:
+            rate = self.cost_per_s(device, readings)
+            return sum(segment.cost for segment in segments) / rate
+        rate = measured.speeds.get(device) or self.cost_per_s(device, readings)
+        total = 0.0
+        for segment in segments:
+            seconds = measured.seconds(device, segment.index)
+            total += measured.costs[segment.index] / rate if seconds is None else seconds
+        return total
+
+    def fetch_s(self, device: str, readings: Telemetry | None, missing_nbytes: int) -> float:
+        if missing_nbytes <= 0:
+            return 0.0
+        rate = self._fetches_at(device) or self.link_nbytes_per_s(device, readings)
+        return _rtt_s(readings) + missing_nbytes / rate
+
+    def load_s(self, device: str, readings: Telemetry | None, nbytes: int, segments: int) -> float:
+        told = readings.load_nbytes_per_s if readings is not None else None
+        known = self._load_rate.get(device)
+        rate = known.middle if known is not None else told or LOAD_NBYTES_PER_S
+        return SESSION_S * segments + nbytes / rate
+
+    def transfer_s(self, device: str, readings: Telemetry | None, nbytes: int) -> float:
+        """Until `nbytes` of a frame have come to the device; the slower end is taken as its."""
+        return _rtt_s(readings) + nbytes / self.link_nbytes_per_s(device, readings)
+
+
+def _rtt_s(readings: Telemetry | None) -> float:
+    told = readings.link_rtt_s if readings is not None else None
+    return LINK_RTT_S if told is None else told
+
+
+def _add(table: dict[Key, Recent], key: Key, value: float) -> None:
+    table.setdefault(key, Recent()).add(value)

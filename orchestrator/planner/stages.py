@@ -1,0 +1,88 @@
+"""How long ranges take on devices, and a batch through all of them: the planner's measure.
+
+A stage does three things that overlap from item to item: its input comes, it computes, its output
+goes. The first item passes all of them one after another; every further item comes out one
+slowest step later: a batch of n takes the sum of all stages plus (n - 1) times the slowest step.
+Pure arithmetic over what `estimates` measured or guessed; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from orchestrator.planner.offers import Offer
+from wire.manifest import Manifest
+
+BATCH = 16  # items that a plan is made for when nobody said how many come
+STREAMED_FACTOR = 1.1  # measured: 1.03 to 1.15 times the time of a resident partition
+STREAMED_NBYTES_PER_S = 2e10  # mapping weights anew for each item, from the page cache
+HANDLED_NBYTES_PER_S = 2.5e8  # frames through an MQTT client in Python, in or out (measured)
+SWAP_ITEMS = 8  # items that pass before a device loads another of its partitions
+SWAP_NBYTES_PER_S = 3e8
+SWAP_SEGMENT_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one item costs: multiply-adds per segment and bytes per cut, as measured where a
+    device has run them. `items`: how many are to come."""
+
+    costs: tuple[float, ...]
+    cut_nbytes: tuple[float, ...]
+    items: int = BATCH
+    _sums: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sums", (0.0, *accumulate(self.costs)))
+
+    def cost(self, first: int, last: int) -> float:
+        return self._sums[last + 1] - self._sums[first]
+
+    @staticmethod
+    def estimated(manifest: Manifest, items: int = BATCH) -> Work:
+        """By operators and shapes at the symbols' bounds."""
+        return Work(
+            tuple(segment.cost for segment in manifest.segments),
+            tuple(float(cut.bound_nbytes) for cut in manifest.cuts),
+            items,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Seconds: `fill_s` for one item alone, `pace_s` between two items of many."""
+
+    fill_s: float
+    pace_s: float
+
+
+def stage_of(
+    work: Work, offer: Offer, first: int, last: int, streamed_nbytes: int | None = None
+) -> Stage:
+    """`streamed_nbytes`: the weights that are streamed for each item; None if they stay."""
+    link = max(offer.link_nbytes_per_s, 1e-9)
+    compute_s = work.cost(first, last) / max(offer.cost_per_s, 1e-9)
+    if streamed_nbytes is not None:
+        compute_s = STREAMED_FACTOR * compute_s + streamed_nbytes / STREAMED_NBYTES_PER_S
+    handled_nbytes = work.cut_nbytes[first] + work.cut_nbytes[last + 1]
+    compute_s += offer.hop_s + handled_nbytes / HANDLED_NBYTES_PER_S
+    in_s, out_s = work.cut_nbytes[first] / link, work.cut_nbytes[last + 1] / link
+    return Stage(in_s + offer.rtt_s + compute_s + out_s, max(in_s, compute_s, out_s))
+
+
+def shared(stages: Sequence[Stage], nbytes: Sequence[int], segments: Sequence[int]) -> Stage:
+    """One device that serves several ranges, of which one at a time is loaded."""
+    if len(stages) == 1:
+        return stages[0]
+    swap_s = sum(nbytes) / SWAP_NBYTES_PER_S + SWAP_SEGMENT_S * sum(segments)
+    pace_s = sum(stage.pace_s for stage in stages) + swap_s / SWAP_ITEMS
+    return Stage(sum(stage.fill_s for stage in stages) + swap_s, pace_s)
+
+
+def batch_s(stages: Iterable[Stage], items: int) -> float:
+    """Seconds until the last of `items` is out."""
+    listed = list(stages)
+    pace_s = max((stage.pace_s for stage in listed), default=0.0)
+    return sum(stage.fill_s for stage in listed) + (items - 1) * pace_s

@@ -1,0 +1,3 @@
+"""What each value is: element type, dimensions, and their bounds, as ONNX Runtime infers them.
+Changes nothing in the graph.
+"""

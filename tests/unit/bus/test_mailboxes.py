@@ -1,0 +1,77 @@
+"""The queues into the main threads of agent and orchestrator: bounded, and nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import edge_agent.shell.mailbox
+import orchestrator.shell.mailbox
+from edge_agent.machine.records.events import FetchProgressed, StopAsked
+from orchestrator.machine.records.events import ForgetAsked
+from wire.errors import TimedOut
+
+SHELLS = {"agent": edge_agent.shell.mailbox, "orchestrator": orchestrator.shell.mailbox}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> Any:
+    return SHELLS[request.param]
+
+
+def event(number: int) -> Any:
+    return StopAsked(str(number))
+
+
+def test_events_come_out_in_their_order(shell: Any) -> None:
+    mailbox = shell.Mailbox()
+    for number in range(5):
+        mailbox.put(event(number))
+    assert [mailbox.get(0.0) for _ in range(6)] == [*map(event, range(5)), None]
+
+
+def test_at_the_bound_everyone_who_puts_waits_until_there_is_room(shell: Any) -> None:
+    mailbox = shell.Mailbox(bound=2)
+    putters = [
+        threading.Thread(
+            target=lambda first=first: [mailbox.put(event(first + n)) for n in range(50)]
+        )
+        for first in (0, 100, 200)
+    ]
+    for putter in putters:
+        putter.start()
+    got = [mailbox.get(5.0) for _ in range(150)]
+    for putter in putters:
+        putter.join(5.0)
+    assert sorted(int(each.reason) for each in got) == [
+        first + n for first in (0, 100, 200) for n in range(50)
+    ]
+    assert mailbox.get(0.0) is None
+
+
+def test_a_main_thread_that_takes_nothing_is_said_to_be_stuck(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "LIMIT_S", 0.01)
+    mailbox = shell.Mailbox(bound=1)
+    mailbox.put(event(0))
+    with pytest.raises(TimedOut, match="main thread"):
+        mailbox.put(event(1))
+    assert (mailbox.get(0.0), mailbox.get(0.0)) == (event(0), None)
+
+
+def test_only_the_progress_of_a_fetch_is_dropped_at_the_bound() -> None:
+    mailbox = edge_agent.shell.mailbox.Mailbox(bound=1)
+    mailbox.put(StopAsked("first"))
+    mailbox.put(FetchProgressed("0" * 64, 1))
+    assert (mailbox.get(0.0), mailbox.get(0.0)) == (StopAsked("first"), None)
+
+
+def test_the_journals_answers_never_wait() -> None:
+    mailbox = orchestrator.shell.mailbox.Mailbox(bound=1)
+    mailbox.put(ForgetAsked("one"))
+    mailbox.answer(ForgetAsked("two"))
+    mailbox.wake()
+    assert [mailbox.get(0.0) for _ in range(3)] == [ForgetAsked("one"), ForgetAsked("two"), None]

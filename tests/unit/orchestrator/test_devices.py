@@ -1,0 +1,388 @@
+"""What proves life, what ends it, and which of a device's words count."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.machine.records import events as ev
+from orchestrator.machine.records import instructions as ins
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.spans import Spans
+from orchestrator.machine.records.transitions import TABLE, IllegalTransition, Lifecycle
+from tests.support.fake_fleet import FakeAgent, World
+from tests.support.tiny_manifest import MB, tiny_manifest
+from wire.messages import commands as cmd
+from wire.messages import events as dev
+from wire.messages.assignment import Assignment
+from wire.messages.residency import Failure, Residency
+
+
+def world_of(*names: str) -> World:
+    return World(tiny_manifest(weights=[10 * MB] * 3)).begin(*names)
+
+
+def device(world: World, name: str = "a") -> Device:
+    found = world.machine.state.devices.get(name)
+    assert found is not None
+    return found
+
+
+def commands(world: World, kind: type[Any]) -> list[Any]:
+    batches: list[Any] = list(world.instructions(ins.PublishCommands))
+    return [each for one in batches for each in one.batch.commands if isinstance(each, kind)]
+
+
+def seen(world: World, status: str, retained: bool, **changes: str) -> None:
+    agent = world.agents["a"]
+    state = dataclasses.replace(agent.state(status), **changes)
+    world.tell(ev.DeviceStateSeen("a", state, retained))
+    world.run_for(0.05)
+
+
+def stranger(world: World) -> FakeAgent:
+    """An agent whose birth was never seen live, and that answers nothing."""
+    agent = world.agents["a"] = FakeAgent(world, "a")
+    agent.boots, agent.connections = 1, 1
+    return agent
+
+
+def test_a_retained_online_proves_nothing_and_is_asked_for_a_sign_of_life() -> None:
+    world = world_of()
+    stranger(world)
+    seen(world, "online", retained=True)
+    assert device(world).life.state == "unproven"
+    assert len(commands(world, cmd.Ping)) == 1
+
+
+@pytest.mark.parametrize("proof", ["telemetry", "events", "residency"])
+def test_a_live_message_of_the_current_connection_proves_life(proof: str) -> None:
+    world = world_of()
+    agent = stranger(world)
+    seen(world, "online", retained=True)
+    agent.online = True
+    if proof == "telemetry":
+        agent.say_telemetry()
+    elif proof == "events":
+        agent.say(dev.Pong("x", 0.0))
+    else:
+        world.tell(ev.ResidencySeen("a", Residency(agent.connection, 0, 0, (), 0, 0), False))
+    world.run_for(0.05)
+    assert device(world).life.state == "alive"
+
+
+def test_retained_telemetry_proves_nothing() -> None:
+    world = world_of()
+    agent = stranger(world)
+    seen(world, "online", retained=True)
+    telemetry = None
+    world.tell = lambda event, after_s=0.0: found.append(event)  # type: ignore[method-assign, assignment] # a tap
+    found: list[Any] = []
+    agent.say_telemetry()
+    telemetry = found[0].telemetry
+    del world.tell
+    world.tell(ev.TelemetrySeen("a", telemetry, True))
+    world.run_for(0.05)
+    assert device(world).life.state == "unproven"
+    assert device(world).telemetry == telemetry
+
+
+def test_a_message_of_another_connection_proves_nothing() -> None:
+    world = world_of("a")
+    seen(world, "offline", retained=False)
+    assert device(world).life.state == "lost"
+    world.agents["a"].say_telemetry()
+    world.run_for(0.05)
+    assert device(world).life.state == "lost"
+
+
+def test_a_will_of_an_older_connection_is_ignored() -> None:
+    world = world_of("a")
+    old = world.agents["a"].connection
+    world.agents["a"].connect()
+    world.run_for(0.05)
+    seen(world, "offline", retained=False, connection=old)
+    assert device(world).life.state == "alive"
+    assert world.machine.state.counts["stale_will"] == 1
+
+
+def test_a_will_of_the_current_connection_loses_the_device_at_once() -> None:
+    world = world_of("a")
+    seen(world, "offline", retained=False)
+    assert device(world).life.state == "lost"
+
+
+def test_a_late_birth_of_an_ended_connection_does_not_bring_a_device_back() -> None:
+    world = world_of("a")
+    seen(world, "offline", retained=False)
+    seen(world, "online", retained=False)
+    assert device(world).life.state == "lost"
+
+
+def test_an_idle_device_has_no_lease() -> None:
+    world = world_of("a")
+    world.agents["a"].mute = True
+    world.run_for(500.0)
+    assert device(world).life.state == "alive"
+
+
+def test_an_idle_device_that_was_silent_answers_a_ping_before_it_gets_work() -> None:
+    world = world_of("a")
+    world.agents["a"].beats = False
+    world.run_for(100.0)
+    before = len(commands(world, cmd.Ping))
+    world.submit(items=1)
+    world.run_for(5.0, lambda: len(commands(world, cmd.Ping)) > before)
+    assert not world.assignments
+    world.complete(items=1)
+    assert len(commands(world, cmd.Ping)) == before + 1
+
+
+def test_an_idle_device_that_does_not_answer_gets_no_work() -> None:
+    world = world_of("a", "b")
+    silent = world.agents["a"]
+    silent.mute = silent.online = True
+    world.run_for(100.0)
+    silent.online = False
+    world.submit(items=2)
+    world.complete(items=2)
+    assert {name for _, name, _ in world.assignments} == {"b"}
+    assert device(world, "a").life.state == "unproven"
+
+
+def test_idle_devices_are_not_pinged_without_need() -> None:
+    world = world_of("a", "b")
+    before = len(commands(world, cmd.Ping))
+    world.run_for(300.0)
+    assert len(commands(world, cmd.Ping)) == before
+
+
+def test_the_offset_of_a_devices_clock_is_estimated_from_pings() -> None:
+    world = world_of("a")
+    assert device(world).rtt_s == pytest.approx(0.01)
+    assert device(world).offset_s == pytest.approx(1000.0, abs=0.006)
+
+
+def test_our_own_sleep_ends_no_lease() -> None:
+    world = world_of("a")
+    world.agents["a"].compute_s = 100.0
+    world.submit(items=1)
+    world.run_for(10.0, lambda: bool(world.happened("TaskStarted")))
+    world.machine.handle(ev.Ticked(), world.now + 3600.0)
+    assert device(world).life.state == "alive"
+
+
+def test_no_lease_runs_while_we_are_disconnected() -> None:
+    world = world_of("a")
+    world.agents["a"].compute_s = 100.0
+    world.submit(items=1)
+    world.run_for(10.0, lambda: bool(world.happened("TaskStarted")))
+    world.agents["a"].online = False
+    world.tell(ev.Disconnected("gone"))
+    world.run_for(100.0)
+    assert device(world).life.state == "alive"
+    world.tell(ev.Connected("again"))
+    world.run_for(20.0)
+    assert device(world).life.state == "alive"
+    world.run_for(20.0)
+    assert device(world).life.state == "lost"
+
+
+def batch(agent: FakeAgent, first: int, *nonces: str, boot: str = "", gone: int = 0) -> Any:
+    events = tuple(dev.Pong(nonce, 0.0) for nonce in nonces)
+    told = dev.EventBatch(boot or agent.boot, agent.connection, first, events, gone)
+    return ev.EventsArrived(agent.name, told)
+
+
+def quiet(name: str = "a") -> tuple[World, FakeAgent]:
+    world = world_of(name)
+    agent = world.agents[name]
+    agent.unacknowledged.clear()
+    return world, agent
+
+
+def test_events_are_handled_once_and_acknowledged_again_when_repeated() -> None:
+    world, agent = quiet()
+    last = agent.seq
+    for _ in range(3):
+        world.tell(batch(agent, last + 1, "x", "y"))
+        world.run_for(0.2)
+    assert world.machine.state.counts["stale_pong"] == 2
+    acks = [each for each in commands(world, cmd.Acknowledge) if each.seq == last + 2]
+    assert len(acks) == 3
+
+
+def test_a_repeat_that_also_brings_news_is_handled_for_its_news() -> None:
+    world, agent = quiet()
+    last = agent.seq
+    world.tell(batch(agent, last + 1, "x"))
+    world.tell(batch(agent, last + 1, "x", "y"))
+    world.run_for(0.2)
+    assert world.machine.state.counts["stale_pong"] == 2
+    assert device(world).last_seq == last + 2
+
+
+def test_a_batch_beyond_a_gap_waits_for_what_is_missing() -> None:
+    world, agent = quiet()
+    last = agent.seq
+    world.tell(batch(agent, last + 3, "z"))
+    world.run_for(0.2)
+    assert device(world).last_seq == last
+    assert world.machine.state.counts["event_gap"] == 1
+
+
+def test_a_gap_of_numbers_that_are_gone_for_good_is_no_gap() -> None:
+    world, agent = quiet()
+    last = agent.seq
+    world.tell(batch(agent, last + 3, "z", gone=2))
+    world.run_for(0.2)
+    assert device(world).last_seq == last + 3
+
+
+def test_events_of_another_boot_are_dropped_and_counted() -> None:
+    world, agent = quiet()
+    world.tell(batch(agent, 1, "x", boot="old"))
+    world.run_for(0.2)
+    assert world.machine.state.counts["other_boot"] == 1
+
+
+def test_events_that_an_earlier_orchestrator_acknowledged_are_not_waited_for() -> None:
+    world, agent = quiet()
+    agent.seq = 50
+    agent.first_unacknowledged = 51
+    world.start_orchestrator()
+    agent.say(dev.Pong("x", 0.0))
+    world.run_for(3.0)
+    assert 51 < agent.seq == device(world).last_seq
+
+
+def test_twenty_events_are_acknowledged_without_delay() -> None:
+    world, agent = quiet()
+    world.tell(batch(agent, agent.seq + 1, *["x"] * 20))
+    world.run_for(0.006)
+    assert commands(world, cmd.Acknowledge)[-1].seq == agent.seq + 20
+
+
+def test_acknowledgements_are_gathered_for_a_moment() -> None:
+    world, agent = quiet()
+    before = len(commands(world, cmd.Acknowledge))
+    for at in range(5):
+        world.tell(batch(agent, agent.seq + 1 + at, "x"), 0.005 * at)
+    world.run_for(1.0)
+    assert len(commands(world, cmd.Acknowledge)) == before + 1
+
+
+@pytest.mark.parametrize("where", ["assignment", "residency", "inventory"])
+def test_a_higher_generation_is_risen_above_wherever_it_is_seen(where: str) -> None:
+    world, agent = quiet()
+    if where == "assignment":
+        world.tell(ev.AssignmentSeen("z", Assignment(7, 1, "")))
+    elif where == "residency":
+        world.tell(ev.ResidencySeen("a", Residency(agent.connection, 7, 1, (), 0, 0), True))
+    else:
+        agent.say(dev.Inventory(7, 1, (), (), None, (), ()))
+    world.run_for(0.1)
+    assert world.instructions(ins.RaiseGeneration) == [ins.RaiseGeneration(7)]
+
+
+def test_with_a_raised_generation_all_assignments_go_out_again() -> None:
+    world = world_of("a", "b", "c")
+    world.submit(items=1)
+    world.complete(items=1)
+    world.tell(ev.GenerationRaised(9))
+    world.run_for(0.1)
+    assert {each.generation for each in world.retained.values()} == {9}
+    states: list[Any] = world.instructions(ins.PublishState)
+    assert states[-1].state.generation == 9
+
+
+def test_a_stale_failure_of_an_earlier_assignment_is_not_believed() -> None:
+    world = world_of("a", "b")
+    world.submit(items=1)
+    world.complete(items=1)
+    assignment = world.retained["a"]
+    part = assignment.partitions[0].partition
+    entry = dataclasses.replace(
+        world.agents["a"].status[part],
+        status="failed",
+        failure=Failure("load_failed", "no"),
+    )
+    stale = Residency(world.agents["a"].connection, 0, 99, (entry,), 0, 0)
+    world.tell(ev.ResidencySeen("a", stale, False))
+    world.run_for(0.1)
+    assert world.machine.state.counts["stale_residency"] == 1
+    assert world.retained["a"] == assignment
+
+
+def test_forgetting_a_device_clears_it_and_moves_its_work() -> None:
+    world = world_of("a", "b", "c", "d")
+    world.submit(items=3)
+    world.run_for(10.0, lambda: bool(world.happened("TaskStarted")))
+    world.agents["a"].online = False
+    world.tell(ev.ForgetAsked("a"))
+    world.complete(items=3)
+    assert world.instructions(ins.ClearDevice) == [ins.ClearDevice("a")]
+    assert "a" not in world.machine.state.devices
+    assert world.outcomes["r1", 2] == ["result"]
+
+
+def test_after_a_reconnect_everything_retained_is_said_again_and_busy_devices_report() -> None:
+    world = world_of("a")
+    world.agents["a"].compute_s = 5.0
+    world.submit(items=1)
+    world.run_for(10.0, lambda: bool(world.happened("TaskStarted")))
+    world.tell(ev.Disconnected("gone"))
+    world.run_for(1.0)
+    world.carried_out.clear()
+    world.tell(ev.Connected("again"))
+    world.run_for(0.2)
+    kinds = {type(each) for _, each in world.carried_out}
+    assert {ins.PublishState, ins.PublishModel, ins.PublishAssignment, ins.PublishRun} <= kinds
+    assert commands(world, cmd.Report)
+
+
+def test_nothing_is_published_while_disconnected() -> None:
+    world = world_of("a", "b", "c")
+    world.tell(ev.Disconnected("gone"))
+    world.run_for(0.01)
+    world.carried_out.clear()
+    world.submit(items=2)
+    world.run_for(20.0)
+    kinds = {type(each) for _, each in world.carried_out}
+    assert not kinds & {ins.PublishAssignment, ins.PublishCommands, ins.PublishRun, ins.SendInput}
+
+
+def test_an_illegal_transition_raises_with_the_history() -> None:
+    life = Lifecycle("item", "r/0", "arrived", 1.0)
+    life.move("storing", 2.0, "it came")
+    with pytest.raises(IllegalTransition, match=r"storing -> admitted.*arrived at 1\.000.*it came"):
+        life.move("admitted", 3.0)
+
+
+def test_histories_are_bounded() -> None:
+    life = Lifecycle("device", "a", "alive", 0.0)
+    for at in range(1000):
+        life.move("lost" if at % 2 == 0 else "alive", float(at))
+    assert len(life.history) == 32
+
+
+def test_every_state_named_in_the_table_is_a_row_of_it() -> None:
+    for rows in TABLE.values():
+        assert {to for row in rows.values() for to in row} <= set(rows)
+
+
+@given(st.lists(st.integers(0, 40)))
+def test_spans_hold_what_was_added_as_the_fewest_ranges(items: list[int]) -> None:
+    spans = Spans(items)
+    held = sorted(set(items))
+    ranges = spans.ranges()
+    assert [i for first, last in ranges for i in range(first, last + 1)] == held
+    assert all(a[1] + 1 < b[0] for a, b in itertools.pairwise(ranges))
+    assert len(spans) == len(held)
+    assert all((i in spans) == (i in held) for i in range(-1, 42))
+    assert spans.highest == (held[-1] if held else -1)
