@@ -123,6 +123,11 @@ class CreditWindow:
                 due += [(to, part) for part in self._fill(to, lane, now)]
         return due
 
+    def knows(self, to: str, transfer: Transfer) -> bool:
+        """Whether parts of it wait here, or for credits."""
+        lane = self._lanes.get(to)
+        return lane is not None and transfer in lane.frames
+
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""
         if not self._connected:

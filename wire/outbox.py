@@ -101,6 +101,20 @@ class Outbox:
     def disconnected(self) -> None:
         self._connected = False
 
+    def forget_data(self) -> None:
+        """Drop what is not control, waiting or in flight: whoever has it offers it again."""
+        self._nbytes -= sum(len(message.payload) for message in self._data)
+        self._data.clear()
+        kept = {token: each for token, each in self._inflight.items() if each.control}
+        self._inflight = kept
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._control.clear()
+        self._data.clear()
+        self._inflight.clear()
+        self._nbytes = 0
+
     def _release(self) -> list[Numbered]:
         released = []
         while self._connected and len(self._inflight) < self.max_inflight:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
 from orchestrator.adapters.connection import Connection
 from orchestrator.adapters.connection_listener import Incoming, Subscription
+
 from tests.support.broker import BrokerUnderTest
 from wire.errors import CrowdpipeError, QueueFull, Refused
 from wire.outbox import Message, Outbox

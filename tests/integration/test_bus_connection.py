@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from edge_agent.adapters.connection import Connection, Incoming
 from edge_agent.adapters.link import Link
+
 from tests.support.broker import BrokerUnderTest, fresh_name
 from wire.broker_url import BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced
