@@ -32,7 +32,7 @@ from edge_agent.machine.records.instructions import (
     Stop,
     Unload,
 )
-from edge_agent.shell.listening import Listening
+from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
 from edge_agent.shell.numbers import Numbers
 from edge_agent.shell.spooled_frames import SpooledFrames
@@ -44,7 +44,7 @@ from wire.topics import JSON_CONTENT_TYPE, Topics
 _log = logging.getLogger("crowdpipe.agent")
 
 
-class Carrying:
+class Outbound:
     """`ended` is true once the machine said that everything is over, `failure` why if badly.
     `stuck`: a thread of ONNX Runtime will never end."""
 
@@ -61,7 +61,7 @@ class Carrying:
         executor: Executor,
         courier: Courier,
         connection: Connection,
-        listening: Listening,
+        inbound: Inbound,
     ) -> None:
         self._mailbox = mailbox
         self._numbers = numbers
@@ -74,7 +74,7 @@ class Carrying:
         self._frames = frames
         self._courier = courier
         self._connection = connection
-        self._listening = listening
+        self._inbound = inbound
         self.ended = self.stuck = False
         self.failure: CrowdpipeError | None = None
         self._ways: dict[type, Callable[[Any], None]] = {
@@ -119,7 +119,7 @@ class Carrying:
         """What we need ourselves does not take the way through the broker."""
         at = said.activation
         if said.to == self._name:
-            self._frames.loop_back(at, self._name, self._listening)
+            self._frames.loop_back(at, self._name, self._inbound)
             return
         try:
             self._courier.send(said.to, at, self._frames.output(at))
