@@ -319,7 +319,7 @@ class Connection:
         self._life.accepted(time.monotonic())
         self._pending.accepted()
         self._receive_maximum = getattr(said, "ReceiveMaximum", RECEIVE_MAXIMUM)
-        limits = (self._policy.packet_limit_nbytes, getattr(said, "MaximumPacketSize", None))
+        limits = (self._broker.packet_nbytes, getattr(said, "MaximumPacketSize", None))
         self._packet_nbytes = min((each for each in limits if each is not None), default=None)
         link: Any = self._client.socket()
         if link is not None:
