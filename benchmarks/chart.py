@@ -104,6 +104,8 @@ class _Plane:
         self.x_from, self.x_to = _range(min(xs), max(xs))
         self.y_from = min(ys) if chart.y_from is None else self._scale(chart.y_from)
         self.y_from, self.y_to = _range(self.y_from, self.y_from + (max(ys) - self.y_from) * ROOM)
+        if chart.logarithmic:  # no value is the lowest that there could be
+            self.y_from -= (self.y_to - self.y_from) * (ROOM - 1)
 
     def x(self, value: float) -> float:
         share = (self._scale(value) - self.x_from) / (self.x_to - self.x_from)

@@ -2,45 +2,38 @@
 
     python -m benchmarks.crowd.connections BROKER SECRET
 
-It reads a line, does what it says, and answers in a line: `retain FIRST END` leaves what the
-devices of these numbers, who are away afterwards, have retained; `connect N` has N devices come and
-stay; `say COUNT SECONDS` has them say so much telemetry in so long, evenly; `rest SECONDS` lets
-time pass.
-Meanwhile those that stay answer pings and reports. One secret is every device's.
+It reads a line, does what it says, and answers in a line: `connect N` has N devices come and stay;
+`say COUNT SECONDS` has them say so much telemetry in so long, evenly; `rest SECONDS` lets time
+pass; `retain FIRST END` leaves what the devices of these numbers, who are not there, have retained.
+Those that stay answer pings and reports meanwhile. One secret is everybody's.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import selectors
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.crowd import packets
-from benchmarks.crowd.device import (
-    FORMER_STAMP,
-    boot_of,
-    connection_of,
-    name_of,
-    residency_of,
-    state_of,
-    telemetry_of,
-)
+from benchmarks.crowd.device import FORMER_STAMP
+from benchmarks.crowd.words import BORN_S, Words
 from benchmarks.talker import Talker
 from wire.broker_url import BrokerUrl, parse_url
-from wire.errors import BrokerUnreachable, OperatorError
+from wire.errors import BrokerUnreachable
 from wire.messages.commands import CommandBatch, Ping, Report
-from wire.messages.events import DeviceEvent, EventBatch, Inventory, Pong
-from wire.record import decode, encode
-from wire.topics import Topics
+from wire.messages.events import Inventory, Pong
+from wire.record import decode
+from wire.topics import ORCHESTRATOR
 
 LIMIT_S = 10.0  # for the broker to answer
 READ_NBYTES = 1 << 16
-COME_TOGETHER = 50  # so many connections are opened before their answers are awaited
-TOPICS = Topics()
+TOGETHER = 50  # so many devices come before their answers are awaited
+REFUSED = 0x80
 
 
 class Connections(Talker):
@@ -51,132 +44,97 @@ class Connections(Talker):
 
 
 class Line:
-    """One device's connection, after `open`."""
+    """One user's connection; `hear` before each answer that is needed."""
 
-    def __init__(self, number: int, url: BrokerUrl, secret: str) -> None:
-        self.number = number
-        self.name = name_of(number)
-        self.connection = connection_of(self.name, 1)
-        self.ready = False
+    def __init__(self, url: BrokerUrl, name: str) -> None:
+        self.name = name
+        self.numbers: Iterator[int] = itertools.cycle(range(1, 1 << 16))
         self.socket = socket.create_connection((url.host, url.port), LIMIT_S)
         self._incoming = packets.Incoming()
-        self._secret = secret
-        self._said = 0
-        self._number = 0
 
-    def open(self) -> None:
-        offline = encode(state_of(self.number, self.connection, "offline"))
-        will = (TOPICS.device(self.name, "state"), offline)
-        leaves = ("assignment", "commands")
-        filters = tuple(TOPICS.device(self.name, leaf) for leaf in leaves)
-        hello = packets.connect(self.name, self.name, self._secret, will)
-        self.socket.sendall(hello + packets.subscribe(filters))
+    def say(self, data: bytes) -> None:
+        self.socket.sendall(data)
 
-    def retain(self) -> None:
-        """Leave all that a device retains, and go without a farewell to the orchestrator."""
-        hello = packets.connect(self.name, self.name, self._secret)
-        self.socket.sendall(hello + self._retained() + packets.DISCONNECT)
-
-    def gone(self) -> None:
-        """Wait until the broker has taken all and closed; `BrokerUnreachable` if it refused."""
-        with self.socket:
-            while data := self.socket.recv(READ_NBYTES):
-                self._check(data)
-
-    def _check(self, data: bytes) -> None:
-        for packet in self._incoming.feed(data):
-            if packet.code:
-                raise BrokerUnreachable(f"the broker refused {self.name} (code {packet.code})")
-
-    def _retained(self) -> bytes:
-        state = encode(state_of(self.number, self.connection))
-        return self._message("state", state, retain=True) + self._news(1000.0)
-
-    def _news(self, uptime_s: float) -> bytes:
-        said = encode(telemetry_of(self.number, self.connection, uptime_s))
-        topic = TOPICS.device(self.name, "telemetry")
-        residency = encode(residency_of(self.connection))
-        telemetry = packets.publish(topic, said, retain=True)
-        return telemetry + self._message("residency", residency, retain=True)
-
-    def say_telemetry(self, uptime_s: float) -> None:
-        said = encode(telemetry_of(self.number, self.connection, uptime_s))
-        topic = TOPICS.device(self.name, "telemetry")
-        self.socket.sendall(packets.publish(topic, said, retain=True))
-
-    def hear(self) -> None:
-        """Read what is there, and answer it."""
+    def hear(self) -> Iterator[packets.Packet]:
+        """What the broker has sent. Raises `BrokerUnreachable` if it refused something."""
         data = self.socket.recv(READ_NBYTES)
         if not data:
             raise BrokerUnreachable(f"the broker has closed the connection of {self.name}")
         for packet in self._incoming.feed(data):
-            self._take(packet)
+            if packet.code >= REFUSED:
+                raise BrokerUnreachable(f"the broker refused {self.name} (code {packet.code})")
+            yield packet
+
+
+class Device:
+    """One device that comes and stays; `ready` once all that it retains is on its way."""
+
+    def __init__(self, number: int, url: BrokerUrl, secret: str) -> None:
+        self.ready = False
+        self._line = Line(url, "")
+        self._words = words = Words(number, self._line.numbers)
+        self._line.name = name = words.name
+        filters = (words.topic("assignment"), words.topic("commands"))
+        hello = packets.connect(name, name, secret, words.will())
+        self._line.say(hello + packets.subscribe(filters))
+
+    @property
+    def socket(self) -> socket.socket:
+        return self._line.socket
+
+    def say_telemetry(self, uptime_s: float) -> None:
+        self._line.say(self._words.telemetry(uptime_s))
+
+    def hear(self) -> None:
+        """Read what is there, and answer it."""
+        for packet in self._line.hear():
+            if packet.kind == packets.SUBACK:
+                self._line.say(self._words.retained())
+                self.ready = True
+            elif packet.kind == packets.PUBLISH:
+                self._take(packet)
 
     def _take(self, packet: packets.Packet) -> None:
-        if packet.code >= 0x80:
-            raise BrokerUnreachable(f"the broker refused {self.name} (code {packet.code})")
-        if packet.kind == packets.SUBACK:
-            self.socket.sendall(self._retained())
-            self.ready = True
-        elif packet.kind == packets.PUBLISH:
-            if packet.number:
-                self.socket.sendall(packets.puback(packet.number))
-            if packet.topic.endswith("/commands"):
-                self._answer(decode(CommandBatch, packet.payload))
+        if packet.number:
+            self._line.say(packets.puback(packet.number))
+        if packet.topic == self._words.topic("commands"):
+            self._obey(decode(CommandBatch, packet.payload))
 
-    def _answer(self, batch: CommandBatch) -> None:
+    def _obey(self, batch: CommandBatch) -> None:
         for command in batch.commands:
             if isinstance(command, Ping):
-                self._tell(Pong(command.nonce, time.monotonic()))
+                pong = Pong(command.nonce, time.monotonic())
+                self._line.say(self._words.event(pong))
             elif isinstance(command, Report):
-                self._tell(Inventory(*FORMER_STAMP, (), (), None, (), ()))
-
-    def _tell(self, event: DeviceEvent) -> None:
-        self._said += 1
-        batch = EventBatch(boot_of(self.name), self.connection, self._said, (event,))
-        self.socket.sendall(self._message("events", encode(batch)))
-
-    def _message(self, leaf: str, payload: bytes, retain: bool = False) -> bytes:
-        self._number = self._number % 0xFFFF + 1
-        topic = TOPICS.device(self.name, leaf)
-        return packets.publish(topic, payload, number=self._number, retain=retain)
+                inventory = Inventory(*FORMER_STAMP, (), (), None, (), ())
+                self._line.say(self._words.event(inventory))
 
 
-class Lines:
+class Devices:
     """All that stay connected."""
 
     def __init__(self, url: BrokerUrl, secret: str) -> None:
         self._url = url
         self._secret = secret
-        self._lines: list[Line] = []
+        self._devices: list[Device] = []
         self._selector = selectors.DefaultSelector()
         self._turn = 0
 
-    def retain(self, first: int, end: int) -> None:
-        for start in range(first, end, COME_TOGETHER):
-            numbers = range(start, min(start + COME_TOGETHER, end))
-            lines = [Line(number, self._url, self._secret) for number in numbers]
-            for line in lines:
-                line.retain()
-            for line in lines:
-                line.gone()
-
     def connect(self, count: int) -> None:
-        for first in range(0, count, COME_TOGETHER):
-            numbers = range(first, min(first + COME_TOGETHER, count))
-            lines = [self._opened(number) for number in numbers]
+        for first in range(0, count, TOGETHER):
+            numbers = range(first, min(first + TOGETHER, count))
+            devices = list(map(self._opened, numbers))
             deadline = time.monotonic() + LIMIT_S
-            while not all(line.ready for line in lines):
+            while not all(device.ready for device in devices):
                 if time.monotonic() > deadline:
-                    raise OperatorError(f"the broker did not let {count} devices in")
+                    raise BrokerUnreachable(f"the broker did not let {count} devices in")
                 self._hear(0.1)
 
-    def _opened(self, number: int) -> Line:
-        line = Line(number, self._url, self._secret)
-        line.open()
-        self._lines.append(line)
-        self._selector.register(line.socket, selectors.EVENT_READ, line)
-        return line
+    def _opened(self, number: int) -> Device:
+        device = Device(number, self._url, self._secret)
+        self._devices.append(device)
+        self._selector.register(device.socket, selectors.EVENT_READ, device)
+        return device
 
     def say(self, count: int, seconds: float) -> None:
         """The next device's turn comes `seconds / count` after the one before."""
@@ -184,7 +142,7 @@ class Lines:
         for number in range(count):
             while (left := begun + number * seconds / count - time.monotonic()) > 0:
                 self._hear(left)
-            self._lines[self._turn % len(self._lines)].say_telemetry(begun + number)
+            self._devices[self._turn % len(self._devices)].say_telemetry(BORN_S + self._turn)
             self._turn += 1
 
     def rest(self, seconds: float) -> None:
@@ -196,24 +154,42 @@ class Lines:
         for key, _ in self._selector.select(limit_s):
             key.data.hear()
 
+    def retain(self, first: int, end: int) -> None:
+        """In the orchestrator's name, who may write what devices retain (to clear it); it must
+        not be there. Ten thousand users would take Mosquitto longer to read than all else."""
+        line = Line(self._url, ORCHESTRATOR)
+        with line.socket:
+            line.say(packets.connect("former", ORCHESTRATOR, self._secret))
+            for start in range(first, end, TOGETHER):
+                numbers = range(start, min(start + TOGETHER, end))
+                devices = [Words(number, line.numbers) for number in numbers]
+                line.say(b"".join(each.retained() + each.former_assignment() for each in devices))
+                _await_acknowledged(line, 3 * len(devices))
+            line.say(packets.DISCONNECT)
+
+
+def _await_acknowledged(line: Line, count: int) -> None:
+    while count > 0:
+        count -= sum(packet.kind == packets.PUBACK for packet in line.hear())
+
 
 def main(url: BrokerUrl, secret: str) -> None:
-    lines = Lines(url, secret)
+    devices = Devices(url, secret)
     ways: dict[str, Callable[..., None]] = {
-        "retain": lambda first, end: lines.retain(int(first), int(end)),
-        "connect": lambda count: lines.connect(int(count)),
-        "say": lambda count, seconds: lines.say(int(count), float(seconds)),
-        "rest": lambda seconds: lines.rest(float(seconds)),
+        "connect": lambda count: devices.connect(int(count)),
+        "say": lambda count, seconds: devices.say(int(count), float(seconds)),
+        "rest": lambda seconds: devices.rest(float(seconds)),
+        "retain": lambda first, end: devices.retain(int(first), int(end)),
     }
-    _say({})
+    _answer({})
     for line in sys.stdin:
         what, *numbers = line.split()
         begun = time.monotonic()
         ways[what](*numbers)
-        _say({"took_s": time.monotonic() - begun})
+        _answer({"took_s": time.monotonic() - begun})
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _answer(answer: dict[str, Any]) -> None:
     print(json.dumps(answer), flush=True)
 
 

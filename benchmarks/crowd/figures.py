@@ -17,6 +17,7 @@ ITEM_GROWTH = 1.3
 DEVICE_KB = 12.0
 PLAN_S = {1_000: 2.0, 10_000: 5.0}
 KB = 1e3
+US_PER_MS = 1e3
 COUNTED_FROM = 1_000  # below, memory is lost in what an interpreter takes now and then
 KINDS = {
     "telemetry": "a telemetry message",
@@ -215,7 +216,7 @@ def _chart(title: str, sizes: Sequence[Size], axis: Axis, kinds: Sequence[str]) 
     return Chart(
         title,
         axis.word,
-        "microseconds of a core",
+        "milliseconds of a core",
         tuple(lines),
         tuple(marks),
         logarithmic=True,
@@ -229,4 +230,5 @@ def _each_us(kind: str, size: Size) -> list[float]:
 def _points(
     sizes: Sequence[Size], axis: Axis, values: Callable[[Size], list[float]]
 ) -> tuple[tuple[float, float], ...]:
-    return tuple((float(axis.of(size)), median(found)) for size in sizes if (found := values(size)))
+    found = ((axis.of(size), values(size)) for size in sizes)
+    return tuple((float(count), median(each) / US_PER_MS) for count, each in found if each)

@@ -21,8 +21,8 @@ DISCONNECT = b"\xe0\x00"
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """`topic` and `payload` of a PUBLISH, `number` where it asks for an answer; `code` of a
-    CONNACK, 0 for yes."""
+    """`topic` and `payload` of a PUBLISH, `number` where it asks for an answer; `code`: the
+    broker's answer, from 0x80 on a refusal."""
 
     kind: int
     code: int = 0
@@ -81,6 +81,8 @@ def _read(first: int, body: bytes) -> Packet:
         return Packet(kind, code=body[1])
     if kind == SUBACK:
         return Packet(kind, code=max(body[2 + _skip(body[2:]) :]))
+    if kind == PUBACK and len(body) > 2:
+        return Packet(kind, code=body[2])
     return Packet(kind)
 
 
