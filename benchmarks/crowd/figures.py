@@ -9,6 +9,7 @@ from statistics import median
 
 from benchmarks.bench import Picture
 from benchmarks.chart import Chart, Line, Mark
+from benchmarks.crowd.crowd import COMINGS
 from benchmarks.crowd.sizes import FIRST_ITEMS, ITEMS, Size
 from benchmarks.rounds import shares
 from benchmarks.row import Rival, Row, Target, at_most, measured, skipped
@@ -51,6 +52,7 @@ def device_rows(sizes: Sequence[Size]) -> Iterator[Row]:
     for kind, says in KINDS.items():
         yield _kind_row(kind, says, sizes, DEVICES)
     yield _longest_row(sizes)
+    yield _comings_row(sizes)
     yield _memory_row(sizes[-1], DEVICES, at_most(DEVICE_KB))
     yield _start_row(sizes[-1], DEVICES)
     yield from (_plan_row(size) for size in sizes)
@@ -128,6 +130,20 @@ def _longest_row(sizes: Sequence[Size]) -> Row:
         "ms",
         most.why,
         rival=Rival(DEVICES.told(least), least.longest_ms()) if least.rounds else None,
+    )
+
+
+def _comings_row(sizes: Sequence[Size]) -> Row:
+    least, most = sizes[0], sizes[-1]
+    first = least.items_with_comings_us()
+    return _row(
+        "growth.item_with_comings_devices",
+        f"an item while {COMINGS} devices that serve nothing connect anew, "
+        f"{DEVICES.told(most)}: processor time",
+        most.items_with_comings_us(),
+        "us",
+        most.why,
+        rival=Rival(DEVICES.told(least), first[0]) if first else None,
     )
 
 

@@ -49,13 +49,17 @@ class Size:
         """What an item costs on its whole way, round by round."""
         return [item_us(taken.costs, ITEMS) for taken in self.rounds]
 
+    def items_with_comings_us(self) -> list[float]:
+        return [item_us(self.comings.costs, ITEMS)] if self.comings is not None else []
+
     def each_us(self, kind: str) -> list[float]:
         """What one event of this kind costs, round by round."""
-        others = (self.comings, self.residencies)
-        taken = self.rounds or []
-        found = [each.costs[kind].each_us for each in taken if kind in each.costs]
-        late = [each.costs[kind].each_us for each in others if each and kind in each.costs]
-        return found or late
+        once = [each for each in (self.residencies, self.comings) if each is not None]
+        rounds, others = (
+            [each.costs[kind].each_us for each in taken if kind in each.costs]
+            for taken in (self.rounds, once)
+        )
+        return rounds or others
 
     def longest_ms(self) -> float:
         """The most that one event took on a plan that stands; at least one round is needed."""
