@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 US_PER_NS = 1e-3
-OF_THE_CROWD = frozenset({"telemetry", "residency", "state", "life"})
-"""Kinds that come whether anybody computes or not. All others are an item's way."""
+SEARCH = "search"
+NO_ITEMS = frozenset({"telemetry", "residency", "state", "life", SEARCH})
+"""What comes whether anybody computes or not, and what is done beside the machine. All other kinds
+are an item's way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,6 @@ def total_ns(costs: Mapping[str, Cost]) -> int:
 
 
 def item_us(costs: Mapping[str, Cost], items: int) -> float:
-    """What an item costs on its whole way: its share of all that the crowd's life is not."""
-    way = {kind: cost for kind, cost in costs.items() if kind not in OF_THE_CROWD}
+    """What an item costs on its whole way: its share of all that is not in any case."""
+    way = {kind: cost for kind, cost in costs.items() if kind not in NO_ITEMS}
     return total_ns(way) / items * US_PER_NS
