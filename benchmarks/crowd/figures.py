@@ -194,7 +194,7 @@ def _row(
 ) -> Row:
     """What was measured, or why nothing was."""
     if values:
-        return measured(name, says, values, unit, target, rival, why)
+        return measured(name, says, values, unit, target, rival)
     return skipped(name, says, unit, why, target)
 
 
@@ -220,7 +220,7 @@ SHORT = {
 
 def _chart(title: str, sizes: Sequence[Size], axis: Axis, kinds: Sequence[str]) -> Chart:
     items = _points(sizes, axis, Size.items_us)
-    lines = [Line(f"an item ({ITEMS} at once)", items, dots=True)]
+    lines = [Line(f"an item, of {ITEMS} in a run", items, dots=True)]
     for kind in kinds:
         points = _points(sizes, axis, partial(_each_us, kind))
         lines.append(Line(SHORT[kind], points, dots=True))
