@@ -16,7 +16,7 @@ from benchmarks.crowd.sizes import Limits, Size, measure
 DEVICES = (10, 100, 1_000, 10_000)
 RUNS = (1, 100, 9_900)  # the machine takes 10,000 at once, and each measured run is one
 FEW_DEVICES = 10
-QUICK = Limits(start_s=5.0, first_s=5.0, round_s=4.0, rounds_s=4.0, rounds=4)
+QUICK = Limits(start_s=10.0, first_s=6.0, round_s=4.0, rounds_s=4.0, rounds=4)
 FULL = Limits(start_s=30.0, first_s=30.0, round_s=20.0, rounds_s=25.0, rounds=9)
 QUICK_LIVE = Plan(connected=200, windows=2, window_s=2.0, limit_s=20.0)
 FULL_LIVE = Plan(connected=1_000, windows=3, window_s=4.0, limit_s=90.0)
