@@ -16,6 +16,7 @@ from edge_agent.machine.connection import commands, connecting, reporting
 from edge_agent.machine.execution import choosing, deadlines, loading, tasks
 from edge_agent.machine.frames import arrivals, room
 from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.cause import Cause, stimulus_of
 from edge_agent.machine.records.events import (
     Answer,
     AssignmentArrived,
@@ -44,6 +45,8 @@ from edge_agent.machine.records.events import (
 )
 from edge_agent.machine.records.instructions import Instruction
 from edge_agent.machine.records.limits import AgentLimits
+from edge_agent.machine.records.transitions import IllegalTransition
+from edge_agent.machine.validation.everything import validate
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
 
@@ -65,17 +68,19 @@ class AgentMachine:
             self._wake_at = None
             return []
         if agent.life.state == "new" and not isinstance(event, Started):
-            raise agent.life.illegal(f"{type(event).__name__} before Started")
-        agent.out = []
-        deadlines.stood_still(agent, self._due_at, now)
+            raise IllegalTransition(f"{type(event).__name__} before Started; {agent.life}")
+        agent.instructions = []
+        agent.now = now
+        agent.cause.stimulus = stimulus_of(event)
+        deadlines.excuse_suspension(agent, self._due_at, now)
         if not (isinstance(event, Answer) and deadlines.is_late(agent, event)):
             HANDLERS[type(event)](agent, event, now)
         if isinstance(event, ABOUT_FRAMES):
             agent.touched_at = now
         _settle(agent, now)
         self._wake_at = self._next_wake()
-        self._due_at = self._wake_at if agent.seat.busy else None
-        return agent.out
+        self._due_at = self._wake_at if agent.slot.busy else None
+        return agent.instructions
 
     def wake_at(self) -> float | None:
         """When a `Ticked` is wanted; None: only an event can change anything."""
@@ -85,14 +90,24 @@ class AgentMachine:
         agent = self._agent
         if agent.ended:
             return None
-        times = [arrivals.early_wake_at(agent), agent.stop_by, agent.seat.deadline]
+        times = [arrivals.early_wake_at(agent), agent.stop_by, agent.slot.deadline]
         if not agent.stopping:
-            times.append(agent.fetches.wake_at(agent.now))
+            times.append(agent.fetches.wake_at())
         times.append(room.wake_at(agent))
         if agent.online:
             times += [reporting.restate_wake_at(agent), reporting.gather_wake_at(agent)]
             times += [agent.repeat_at, agent.residency.wake_at(), agent.telemetry.wake_at()]
         return min((time for time in times if time is not None), default=None)
+
+    def validate(self) -> None:
+        """Look at everything and raise `InvariantBroken` if a record contradicts another: after
+        each event in tests and with `--validate`, never else."""
+        validate(self._agent)
+
+    @property
+    def cause(self) -> Cause:
+        """What the last event was; in words when it is shown."""
+        return self._agent.cause
 
     @property
     def assignment(self) -> Assignment | None:
@@ -111,7 +126,6 @@ class AgentMachine:
 
 def _settle(agent: Agent, now: float) -> None:
     """Do everything that the facts allow now, whichever event brought them."""
-    agent.now = now
     if agent.ended:
         return
     arrivals.expire_early(agent, now)

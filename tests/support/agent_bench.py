@@ -106,13 +106,16 @@ CAPABILITIES = Capabilities(
 
 
 class Bench:
-    """Keeps every instruction in `told` and every event once in `events`; `now` only rises."""
+    """Keeps every instruction in `told` and every event once in `events`; `now` only rises.
+    Every invariant is checked after every event, if `validated`."""
 
     def __init__(
         self,
         capabilities: Capabilities = CAPABILITIES,
         limits: AgentLimits | None = None,
         cached: dict[str, int] | None = None,
+        *,
+        validated: bool = True,
     ) -> None:
         at_once = AgentLimits(gather_s=0.0, gather_busy_s=0.0)
         self.machine = AgentMachine("phone", capabilities, limits or at_once)
@@ -124,12 +127,15 @@ class Bench:
         self.revision = 0
         self.connections = 0
         self._seen = 0
+        self._validated = validated
         self.do(happened.Started("boot1", cached or {}))
 
     def do(self, event: happened.Event) -> list[told.Instruction]:
         if isinstance(event, (happened.BlobFetched, happened.FetchFailed)):
             self.fetching = [ref for ref in self.fetching if ref.digest != event.digest]
         self.last = self.machine.handle(event, self.now)
+        if self._validated:
+            self.machine.validate()
         self.told += self.last
         self.fetching += [fetch.blob for fetch in self.all_last(told.FetchBlob)]
         for batch in self.all_last(told.PublishEvents):

@@ -16,7 +16,6 @@ from edge_agent.machine.records.events import (
 from edge_agent.machine.records.instructions import (
     GiveUp,
     PublishState,
-    SendFrame,
     StayDisconnected,
     Stop,
 )
@@ -32,16 +31,14 @@ def started(agent: Agent, event: Started, now: float) -> None:
 def connected(agent: Agent, event: Connected, now: float) -> None:
     if event.reconnect and _replaced(agent, event):
         agent.life.move("replaced", now)
-        agent.tell(StayDisconnected("replaced", _replaced_reason(agent)))
+        agent.instruct(StayDisconnected("replaced", _replaced_reason(agent)))
         return
     if not event.reconnect and event.own_state is not None:
         agent.predecessor = event.own_state.boot
     agent.life.move("online", now, event.connection)
     agent.connection = event.connection
     _introduce(agent, now)
-    unsent, agent.unsent = agent.unsent, {}
-    for activation, to in unsent:
-        agent.tell(SendFrame(activation, to))
+    agent.send_queued()
 
 
 def state_cleared(agent: Agent, event: StateCleared, now: float) -> None:
@@ -53,9 +50,9 @@ def state_cleared(agent: Agent, event: StateCleared, now: float) -> None:
 def _introduce(agent: Agent, now: float) -> None:
     """Say who we are, what nobody acknowledged, and everything that is here."""
     if agent.stopping:
-        agent.tell(PublishState(agent.state("draining", agent.stop_reason)))
+        agent.instruct(PublishState(agent.state("draining", agent.stop_reason)))
     else:
-        agent.tell(PublishState(agent.state("online")))
+        agent.instruct(PublishState(agent.state("online")))
     repeat_everything(agent, now)
     agent.residency.say_again()
     agent.inventory_due = True
@@ -90,7 +87,7 @@ def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None
     assignment comes by itself; until then the last one is served."""
     state = event.state
     risen = state.generation > agent.generation
-    agent.meet(state.generation)
+    agent.note_generation(state.generation)
     if state.status == "offline" or state.generation < agent.generation:
         return
     if risen or state.connection != agent.orchestrator_connection:
@@ -109,17 +106,17 @@ def begin_to_stop(agent: Agent, reason: str, now: float) -> None:
     agent.stop_by, agent.stop_reason = now + agent.limits.stop_s, reason
     cancel_unlisted(agent)
     if agent.online:
-        agent.tell(PublishState(agent.state("draining", reason)))
+        agent.instruct(PublishState(agent.state("draining", reason)))
 
 
 def stop_when_done(agent: Agent, now: float) -> None:
     """Say farewell once no task runs, or when the limit has passed. What never answered is not
     waited for: others may have what is held here sent until then."""
-    waits = agent.seat.busy == "executing" or agent.seat.stuck
+    waits = agent.slot.busy == "executing" or agent.slot.stuck
     if agent.stop_by is None or (waits and now < agent.stop_by):
         return
     if agent.online:
-        agent.tell(PublishState(agent.state("offline", agent.stop_reason)))
+        agent.instruct(PublishState(agent.state("offline", agent.stop_reason)))
     agent.life.move("stopped", now, agent.stop_reason)
     failure = agent.failure
-    agent.tell(GiveUp(failure.kind, failure.reason) if failure else Stop(agent.stop_reason))
+    agent.instruct(GiveUp(failure.kind, failure.reason) if failure else Stop(agent.stop_reason))

@@ -24,31 +24,31 @@ SLEPT_S = 10.0  # woken so much later than asked for: it was this process that s
 
 def is_late(agent: Agent, event: Answer) -> bool:
     """Whether the answer is to something given up before; it is counted then."""
-    if event.number >= agent.seat.number:
+    if event.number >= agent.slot.number:
         return False
     agent.counts["late_answers"] += 1
     if isinstance(event, TaskExecuted) and event.task.makes not in agent.held.outputs:
-        agent.tell(ForgetFrame(event.task.makes, "output"))
+        agent.instruct(ForgetFrame(event.task.makes, "output"))
     return True
 
 
-def stood_still(agent: Agent, due_at: float | None, now: float) -> None:
+def excuse_suspension(agent: Agent, due_at: float | None, now: float) -> None:
     """We wanted to be woken at `due_at`: what is under way was not to blame since then."""
     if due_at is not None and now > due_at + SLEPT_S:
-        agent.seat.extend(now - due_at)
+        agent.slot.extend(now - due_at)
 
 
 def expire(agent: Agent, now: float) -> None:
     """Give up what is under way if its limit has passed."""
-    seat = agent.seat
-    if seat.deadline is None or now < seat.deadline:
+    slot = agent.slot
+    if slot.deadline is None or now < slot.deadline:
         return
     failure = Failure(TimedOut.kind, _reason(agent, now))
     agent.counts["never_answered"] += 1
-    record = agent.seated()
-    task = seat.abandon()
+    record = agent.occupant()
+    task = slot.abandon()
     if record is not None:
-        record.fail(failure, now)
+        agent.partitions.fail(record, failure, now)
     if task is not None:
         task_failed(agent, task, failure, now)
     agent.failure = failure
@@ -56,13 +56,13 @@ def expire(agent: Agent, now: float) -> None:
 
 
 def _reason(agent: Agent, now: float) -> str:
-    seat = agent.seat
+    slot = agent.slot
     what = {
-        "loading": f"load {seat.partition}",
-        "executing": f"run {seat.task} on {seat.partition}",
-        "evicting": f"give up {seat.partition}",
-    }[seat.busy or "loading"]
+        "loading": f"load {slot.partition}",
+        "executing": f"run {slot.task} on {slot.partition}",
+        "evicting": f"give up {slot.partition}",
+    }[slot.busy or "loading"]
     return (
-        f"waited {now - seat.since:.0f} s for ONNX Runtime to {what}, and it never answered; "
+        f"waited {now - slot.since:.0f} s for ONNX Runtime to {what}, and it never answered; "
         f"the agent on {agent.device} ends: start it again if nothing does so by itself"
     )

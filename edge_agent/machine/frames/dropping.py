@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import FrameHead
-from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.held_frames import HeldInput
 from edge_agent.machine.records.instructions import ForgetFrame
 from wire.messages.events import FrameDropped
 
 
 def drop(agent: Agent, entry: HeldInput, kind: str, reason: str, now: float) -> None:
     """Give up a frame that is held."""
-    entry.life.move("dropped", now, kind)
-    agent.held.remove_input(entry.name)
+    agent.held.move_input(entry, "dropped", now, kind)
+    agent.held.remove_input(entry)
     refuse(agent, entry.head, kind, reason)
 
 
@@ -20,4 +20,4 @@ def refuse(agent: Agent, head: FrameHead, kind: str, reason: str) -> None:
     """Give up a frame that just came."""
     agent.counts[f"dropped_{kind}"] += 1
     agent.report(FrameDropped(head.activation, kind, reason))
-    agent.tell(ForgetFrame(head.activation, "input"))
+    agent.instruct(ForgetFrame(head.activation, "input"))

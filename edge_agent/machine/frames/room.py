@@ -13,7 +13,7 @@ from __future__ import annotations
 from edge_agent.machine.frames.dropping import drop
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import FrameHead
-from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.held_frames import HeldInput
 from edge_agent.machine.records.partitions import Partition
 from wire.errors import TooLarge
 from wire.messages.assignment import PartitionAssignment
@@ -27,8 +27,8 @@ def lacking_nbytes(agent: Agent, nbytes: int) -> int:
 
 def _promised_nbytes(agent: Agent) -> int:
     """What the running task's output may take."""
-    occupant = agent.seat.occupant
-    if occupant is None or agent.seat.task is None:
+    occupant = agent.slot.occupant
+    if occupant is None or agent.slot.task is None:
         return 0
     return _output_nbytes(agent, occupant)
 
@@ -52,15 +52,14 @@ def clear_early(agent: Agent, now: float) -> None:
 
 
 def _drop_early(agent: Agent, lacking: int, now: float) -> int:
-    for entry in reversed(agent.held.early()):
-        if lacking <= 0:
-            break
+    """How much is lacking after that."""
+    while lacking > 0 and (entry := agent.held.newest_early()) is not None:
         lacking -= entry.head.nbytes
         drop(agent, entry, "early", "no partition takes it, and others need the room", now)
     return lacking
 
 
-def is_made(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bool:
+def has_room_for_output(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bool:
     """Whether the task that takes `entry` may start: its output has room. False also if `entry`
     itself had to go, for want of anything else that could."""
     makes = agent.held.outputs.get(record.makes(entry.name))
@@ -69,24 +68,33 @@ def is_made(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bo
     if lacking > 0:
         lacking = _drop_early(agent, lacking, now)
     if lacking <= 0:
-        agent.seat.wanting_since = None
+        agent.slot.lacking_room_since = None
         return True
-    if agent.seat.wanting_since is None:
-        agent.seat.wanting_since = now
-    if now < agent.seat.wanting_since + agent.limits.room_s:
+    if agent.slot.lacking_room_since is None:
+        agent.slot.lacking_room_since = now
+    if now < agent.slot.lacking_room_since + agent.limits.room_s:
         return False
     return _drop_waiting(agent, lacking, entry, now)
 
 
 def _drop_waiting(agent: Agent, lacking: int, entry: HeldInput, now: float) -> bool:
-    others = [other for other in agent.held.inputs.values() if other is not entry]
-    enough = sum(other.head.nbytes for other in others) >= lacking
-    for other in reversed(others) if enough else (entry,):
-        if lacking > 0:
-            lacking -= other.head.nbytes
-            drop(agent, other, TooLarge.kind, _no_room(agent, entry), now)
-    agent.seat.wanting_since = None
+    """The newest inputs go; `entry` alone if all the others are not enough."""
+    enough = agent.held.inputs_nbytes - entry.head.nbytes >= lacking
+    for other in _newest_others(agent, entry, lacking) if enough else [entry]:
+        drop(agent, other, TooLarge.kind, _no_room(agent, entry), now)
+    agent.slot.lacking_room_since = None
     return enough
+
+
+def _newest_others(agent: Agent, entry: HeldInput, nbytes: int) -> list[HeldInput]:
+    chosen: list[HeldInput] = []
+    for other in agent.held.newest_inputs():
+        if nbytes <= 0:
+            break
+        if other is not entry:
+            chosen.append(other)
+            nbytes -= other.head.nbytes
+    return chosen
 
 
 def _no_room(agent: Agent, entry: HeldInput) -> str:
@@ -96,6 +104,6 @@ def _no_room(agent: Agent, entry: HeldInput) -> str:
 
 def wake_at(agent: Agent) -> float | None:
     """When what waits for room has waited enough."""
-    since = agent.seat.wanting_since
-    idle = agent.seat.busy is None and not agent.stopping and not agent.log.full
+    since = agent.slot.lacking_room_since
+    idle = agent.slot.busy is None and not agent.stopping and not agent.log.full
     return since + agent.limits.room_s if since is not None and idle else None
