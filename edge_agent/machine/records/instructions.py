@@ -28,6 +28,10 @@ class FetchBlob:
     blob: BlobRef
     store_base: str
 
+    @property
+    def digest(self) -> str:
+        return self.blob.digest
+
 
 @dataclass(frozen=True, slots=True)
 class CancelFetch:
@@ -53,6 +57,10 @@ class Load:
     streamed: bool
     budget_nbytes: int
     prepare_nbytes: int = 0
+
+    @property
+    def partition(self) -> PartitionId:
+        return self.assigned.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +163,11 @@ Instruction = (
     | GiveUp
     | Stop
 )
+
+_SHOWN = ("task", "partition", "digest", "activation", "side", "to", "reason")
+
+
+def in_words(instruction: Instruction) -> str:
+    """As logs show it: what is to be done, and to what."""
+    shown = [str(getattr(instruction, name)) for name in _SHOWN if hasattr(instruction, name)]
+    return " ".join([type(instruction).__name__, *shown])
