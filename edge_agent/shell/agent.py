@@ -62,8 +62,9 @@ _log = logging.getLogger("crowdpipe.agent")
 def run(
     settings: AgentSettings, limits: AgentLimits | None = None, *, validated: bool = False
 ) -> int:
-    """The exit status. `validated`: every invariant is checked after every event. Raises a `CrowdpipeError` if the agent could not go on. Ends the process
-    itself if a native thread would keep it from ending."""
+    """The exit status. Raises a `CrowdpipeError` if the agent could not go on. Ends the process
+    itself if a native thread would keep it from ending. `validated`: every invariant is checked
+    after every event."""
     capabilities = capabilities_of(settings)
     folder = AgentFolder(settings.folder)
     try:

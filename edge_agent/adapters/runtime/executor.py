@@ -1,8 +1,9 @@
 """The one thread that loads, runs and evicts: memory is never used from two places at once.
 
 Takes jobs in order and answers each by one call that carries the job's number. The machine asks
-for one at a time, so the queue holds one job, and a look at a cached blob now and then. ONNX Runtime is imported with the first load. A fault of ours is answered as
-a failure too: the machine must never wait for an answer that does not come.
+for one at a time, so the queue holds one job, and a look at a cached blob now and then. ONNX
+Runtime is imported with the first load. A fault of ours is answered as a failure too: the machine
+must never wait for an answer that does not come.
 """
 
 from __future__ import annotations

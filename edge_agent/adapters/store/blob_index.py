@@ -1,8 +1,9 @@
 """What was verified of the cached blobs, as a log on disk: one line of JSON for each change.
 
 A change costs its own line, however many blobs there are: flash wears by what is written. The log
-is written anew, one line for each blob, at start and when it has grown to several times that. Not synced, and a line that cannot be read is skipped: what is lost costs only hashing.
-Whether files are what the log says is checked by `cache`.
+is written anew, one line for each blob, at start and when it has grown to several times that. It
+is not synced, and a line that cannot be read is skipped: what is lost costs only hashing. Whether
+files are what the log says is checked in `cache`.
 """
 
 from __future__ import annotations

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import get_args
 
+import pytest
+
+from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, head, partition, readings, route
+from tests.support.calls import count_calls
 from wire.ids import ActivationId, digest_of
 from wire.messages import commands as cmd
 from wire.messages.assignment import Assignment, Limits, PartitionAssignment
@@ -37,7 +43,8 @@ class Crowd:
 
 CROWDS = {
     "held frames": (Crowd(), Crowd(held=1000)),
-    "listed partitions": (Crowd(), Crowd(listed=100)),
+    # Two, so that another one takes over in both when the first fails.
+    "listed partitions": (Crowd(listed=2), Crowd(listed=100)),
     "partitions to fetch": (Crowd(fetching=3), Crowd(fetching=100)),
     "cached blobs": (Crowd(), Crowd(cached=1000)),
     "unacknowledged events": (Crowd(), Crowd(unacknowledged=1000)),
@@ -72,7 +79,7 @@ def working(crowd: Crowd) -> Bench:
     """The same, with a task under way, others that wait for the same partition, and outputs."""
     bench = loading(crowd)
     bench.ready(partition(0, 0))
-    for index in range(crowd.held):
+    for index in range(max(1, crowd.held)):
         bench.arrive(index, run="before")
         bench.executed(bench.running)
     bench.command(cmd.Acknowledge("boot1", bench.last_seq))
@@ -279,3 +286,114 @@ EVENTS: dict[str, tuple[Stage, Prepare]] = {
     "time passed": (working, time_passed),
     "asked to stop": (working, says(happened.StopAsked("why"))),
 }
+
+# Events whose job is to say or to take in all of something: so many calls for each of it at most.
+WHOLE = {
+    ("the same assignment", "listed partitions"): 250,
+    ("the same assignment", "partitions to fetch"): 250,
+    ("connected", "unacknowledged events"): 5,
+    ("state cleared", "unacknowledged events"): 5,
+    ("another orchestrator", "unacknowledged events"): 5,
+    ("a new generation", "unacknowledged events"): 5,
+}
+
+
+@cache
+def calls(what: str, crowd: Crowd) -> int:
+    stage, prepare = EVENTS[what]
+    bench = stage(crowd)
+    event = prepare(bench, crowd)
+    return count_calls(lambda: bench.machine.handle(event, bench.now))
+
+
+def size(crowd: Crowd) -> int:
+    return crowd.held + crowd.listed + crowd.fetching + crowd.cached + crowd.unacknowledged
+
+
+CASES = [(what, among) for what in EVENTS for among in CROWDS]
+
+
+@pytest.mark.parametrize(("what", "among"), [case for case in CASES if case not in WHOLE])
+def test_an_event_costs_the_same_among_few_and_many(what: str, among: str) -> None:
+    few, many = CROWDS[among]
+    assert calls(what, many) <= MOST * calls(what, few)
+
+
+@pytest.mark.parametrize(("what", "among"), list(WHOLE))
+def test_what_says_all_of_something_costs_so_much_for_each(what: str, among: str) -> None:
+    few, many = CROWDS[among]
+    more = calls(what, many) - calls(what, few)
+    assert more <= WHOLE[what, among] * (size(many) - size(few))
+
+
+def test_every_kind_of_event_is_counted() -> None:
+    """`Started` is the first: there is nothing else then. It costs so much for each blob."""
+    counted = {type(prepare(stage(Crowd()), Crowd())) for stage, prepare in EVENTS.values()}
+    assert counted | {happened.Started} == set(get_args(happened.Event))
+    commands = {
+        type(command)
+        for stage, prepare in EVENTS.values()
+        if isinstance(event := prepare(stage(Crowd()), Crowd()), happened.CommandsArrived)
+        for command in event.batch.commands
+    }
+    assert commands == set(get_args(cmd.Command))
+
+
+def test_a_start_costs_so_much_for_each_cached_blob() -> None:
+    def start(blobs: int) -> int:
+        machine = AgentMachine("phone", ROOMY, LIMITS)
+        cached = {digest_of(f"{index}".encode()): 100 for index in range(blobs)}
+        return count_calls(lambda: machine.handle(happened.Started("boot1", cached), 0.0))
+
+    assert start(1000) - start(0) <= 25 * 1000
+
+
+def test_cancelling_a_run_costs_so_much_for_each_of_its_frames() -> None:
+    bench = working(Crowd(held=1000))
+    cancel = happened.CommandsArrived(CommandBatch(1, (cmd.Cancel("now"),)))
+    assert count_calls(lambda: bench.machine.handle(cancel, bench.now)) <= 60 * 1000
+
+
+def test_a_repeat_is_bounded_however_many_events_wait() -> None:
+    def repeat(events: int) -> int:
+        limits = replace(LIMITS, repeat_s=5.0, batch_events=10, repeat_batches=5)
+        bench = Bench(ROOMY, limits, validated=False)
+        bench.connect()
+        for index in range(events):
+            bench.command(cmd.Ping(f"{index}"))
+        bench.now += 100.0
+        return count_calls(lambda: bench.machine.handle(happened.Ticked(), bench.now))
+
+    assert repeat(5000) <= MOST * repeat(100)
+
+
+def test_what_expires_costs_what_expires() -> None:
+    """Of a thousand early frames, the one that is due goes."""
+
+    def expire(frames: int) -> int:
+        bench = Bench(ROOMY, LIMITS, validated=False)
+        bench.connect()
+        bench.assign(limits=replace(EARLY, early_s=100.0))
+        bench.arrive(0, 5)
+        bench.now += 1.0
+        for index in range(1, frames):
+            bench.arrive(index, 5)
+        bench.now += 99.5
+        return count_calls(lambda: bench.machine.handle(happened.Ticked(), bench.now))
+
+    assert expire(1000) <= MOST * expire(2)
+
+
+def test_room_is_made_at_the_cost_of_what_goes() -> None:
+    """Of a thousand blobs that nobody uses, the two that have to go for a fetch go."""
+
+    def fetch(blobs: int) -> int:
+        cached = {digest_of(f"{index}".encode()): 1100 for index in range(blobs)}
+        tight = replace(ROOMY, disk_budget_nbytes=blobs * 1100)
+        bench = Bench(tight, LIMITS, cached, validated=False)
+        bench.connect()
+        assigned = Assignment(1, 1, "http://store", (partition(0, 0),))
+        event = happened.AssignmentArrived(assigned)
+        return count_calls(lambda: bench.machine.handle(event, bench.now))
+
+    assert fetch(1000) <= MOST * fetch(4)
