@@ -193,7 +193,8 @@ class Partitions:
         self._outdated.pop(record.id, None)
         self.touched.pop(record.id, None)
         self.status_version += 1
-        self._unpin(record)
+        if not record.unfit:
+            self._cache.unpin(record.blobs)
         for digest in record.blobs:
             users = self._users[digest]
             users.remove(record)
@@ -230,8 +231,7 @@ class Partitions:
     ) -> None:
         """Take over a new assignment's list; what failed before is tried again."""
         before = self._records
-        for record in before.values():
-            self._unpin(record)
+        pinned = [record.blobs for record in before.values() if not record.unfit]
         self._records = {}
         for assigned in listing:
             known = before.pop(assigned.partition, None)
@@ -240,20 +240,27 @@ class Partitions:
             self._records[assigned.partition] = record
         self._keep_leaving(before)
         fit(self.listed(), capabilities)
+        for record in self:
+            if not record.unfit:
+                self._cache.pin(record.blobs)
+        for blobs in pinned:  # afterwards: what stays pinned need not be ranked anew
+            self._cache.unpin(blobs)
         self._index()
 
     def _fresh(self, assigned: PartitionAssignment) -> Partition:
         return Partition(assigned, Life("partition", assigned.partition, "waiting", self._cause))
 
     def _renew(self, record: Partition, assigned: PartitionAssignment, now: float) -> None:
-        if assigned.segments == record.assigned.segments:
+        if record.blobs and assigned.segments == record.assigned.segments:
             # The same object: comparing it with what is in memory then costs nothing.
-            assigned = replace(assigned, segments=record.assigned.segments)
-        record.assigned, record.listed = assigned, True
-        record.blobs = {blob.digest: blob for blob in assigned.blobs}
-        record.places = {digest: place for place, digest in enumerate(record.blobs)}
-        record.total_nbytes = sum(blob.nbytes for blob in assigned.blobs)
-        record.refetches = 0
+            record.assigned = replace(assigned, segments=record.assigned.segments)
+        else:
+            record.assigned = assigned
+            record.blobs = {blob.digest: blob for blob in assigned.blobs}
+            record.places = {digest: place for place, digest in enumerate(record.blobs)}
+            record.total_nbytes = sum(blob.nbytes for blob in record.blobs.values())
+            self._look_at_all(record)
+        record.listed, record.refetches = True, 0
         if record.life.state == "failed":
             record.failure = None
             record.life.move("waiting", now, "listed again")
@@ -268,22 +275,22 @@ class Partitions:
         """All indices anew: a listing touches them all."""
         self._by_key, self._by_cut, self._users = {}, {}, {}
         self.to_fetch, self.cached, self.ready = RankedSet(), RankedSet(), RankedSet()
-        self.missing, self.missing_nbytes = {}, 0
         self.status_version += 1
         self.touched = dict(self._records)
         self._outdated = dict(self._records)
         self._residencies = dict.fromkeys(self._records)
         for position, record in enumerate(self):
             record.position = position
-            self._pin(record)
             for digest in record.blobs:
                 self._users.setdefault(digest, []).append(record)
         for depth, record in enumerate(sorted(self.listed(), key=_depth)):
             record.depth = depth  # by the range's end last, so that the longest range is last
             self._by_key.setdefault(record.key, []).append(record)
             self._by_cut.setdefault(record.id.cut, []).append(record)
+        missing = [record.missing for record in self.listed()]
+        self.missing = {digest: blob.nbytes for m in missing for digest, blob in m.items()}
+        self.missing_nbytes = sum(self.missing.values())
         for record in self:
-            self._look_at_all(record)
             self._rank(record)
 
     def _look_at_all(self, record: Partition) -> None:
@@ -291,15 +298,6 @@ class Partitions:
         record.fetchable, record.blob_failures = RankedSet(), {}
         for digest in record.blobs:
             self._look_at(record, digest)
-            self._count_missing(digest)
-
-    def _pin(self, record: Partition) -> None:
-        if not record.unfit:
-            self._cache.pin(record.blobs)
-
-    def _unpin(self, record: Partition) -> None:
-        if not record.unfit:
-            self._cache.unpin(record.blobs)
 
     # --- indices ------------------------------------------------------------------------------
 

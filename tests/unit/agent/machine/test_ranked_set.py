@@ -1,4 +1,4 @@
-"""Names by rank: the first is always what looking at all of them gives, and the heap stays small."""
+"""Names by rank: the first is what looking at all of them gives, and the heap stays small."""
 
 from __future__ import annotations
 
