@@ -52,7 +52,7 @@ from wire.messages.state import Capabilities
 
 
 class AgentMachine:
-    """One agent in one boot. Raises `IllegalTransition` on an event that cannot be."""
+    """One agent in one boot. Raises `IllegalTransition` on an event that cannot be by now."""
 
     def __init__(
         self, device: str, capabilities: Capabilities, limits: AgentLimits | None = None
@@ -83,7 +83,7 @@ class AgentMachine:
         return agent.instructions
 
     def wake_at(self) -> float | None:
-        """When a `Ticked` is wanted; None: only an event can change anything."""
+        """When `Ticked` is wanted; None: nothing becomes due without another event."""
         return self._wake_at
 
     def _next_wake(self) -> float | None:
@@ -100,13 +100,13 @@ class AgentMachine:
         return min((time for time in times if time is not None), default=None)
 
     def validate(self) -> None:
-        """Look at everything and raise `InvariantBroken` if a record contradicts another: after
-        each event in tests and with `--validate`, never else."""
+        """Raises `InvariantBroken` if a record contradicts itself or another. Looks at everything:
+        for tests and `--validate`."""
         validate(self._agent)
 
     @property
     def cause(self) -> Cause:
-        """What the last event was; in words when it is shown."""
+        """The last event, or the last command in it; `str` puts it into words."""
         return self._agent.cause
 
     @property
@@ -125,7 +125,7 @@ class AgentMachine:
 
 
 def _settle(agent: Agent, now: float) -> None:
-    """Do everything that the facts allow now, whichever event brought them."""
+    """Do everything that is due or possible now, whichever event made it so."""
     if agent.ended:
         return
     arrivals.expire_early(agent, now)
@@ -148,7 +148,7 @@ def _fetch_progressed(agent: Agent, event: FetchProgressed, now: float) -> None:
 
 
 def _ticked(agent: Agent, event: Ticked, now: float) -> None:
-    """Time passes: what is due is done by every event alike."""
+    """Nothing of its own: `_settle` does what is due after every event."""
 
 
 ABOUT_FRAMES = (FrameArrived, CommandsArrived, TaskExecuted, ExecutionFailed)

@@ -1,4 +1,4 @@
-"""Obeying an assignment: the one with the highest stamp, whatever the order of arrival."""
+"""Taking over an assignment: the highest stamp counts, in whatever order they arrive."""
 
 from __future__ import annotations
 

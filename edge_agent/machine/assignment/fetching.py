@@ -1,4 +1,4 @@
-"""Which blob to fetch next, and how far that brings each partition.
+"""Which blob to fetch next, and the state of each partition that follows from the blobs it has.
 
 Partitions with waiting inputs come first, the deepest of them first; then the others in the order
 of the pipeline. A blob that several partitions use is fetched once. Before fetching, room is made
@@ -53,7 +53,8 @@ def fetch_more(agent: Agent, now: float) -> None:
 
 
 def _has_room(agent: Agent, blob: BlobRef) -> bool:
-    """Whether it fits now; if not, room is on its way, or comes when a partition has left."""
+    """Whether it fits on disk now. If not, blobs that nobody uses are removed; if there are none,
+    room comes when a partition that is not listed any more leaves memory."""
     cache = agent.cache
     lacking = cache.taken_nbytes + agent.fetches.reserved_nbytes + blob.nbytes - cache.budget_nbytes
     if lacking <= 0:
@@ -70,8 +71,8 @@ def _store_base(agent: Agent) -> str:
 
 
 def settle_partitions(agent: Agent, now: float) -> None:
-    """Bring each partition that something happened to, and that is not in memory, to the state
-    that the facts say."""
+    """Move each partition that an event touched, and that is not in memory, to the state that
+    follows from its blobs."""
     for record in agent.partitions.take_touched():
         if record.listed and record.life.state in BEFORE_LOADING:
             _settle(agent, record, now)

@@ -1,4 +1,4 @@
-"""Obeying commands: each is idempotent, and those of an older generation are dropped."""
+"""Carrying out commands: each is idempotent; those of an older generation are dropped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _send(agent: Agent, command: Send, now: float) -> None:
 
 
 def _is_coming(agent: Agent, output: ActivationId) -> bool:
-    """Whether a task that waits or runs here makes it."""
+    """Whether a task that waits or runs here will produce it."""
     if agent.slot.task is not None and agent.slot.task.makes == output:
         return not agent.is_cancelled(output)
     for record in agent.partitions.makers_of(output.cut):
@@ -94,7 +94,7 @@ def _cancel(agent: Agent, command: Cancel, now: float) -> None:
 
 
 def _cancel_input(agent: Agent, entry: HeldInput, now: float) -> None:
-    """A running task ends first; what it makes is forgotten then, and its input with it."""
+    """A running task cannot be interrupted: its input and output are removed when it ends."""
     if entry.life.state == "running":
         agent.held.move_input(entry, "cancelled", now)
         agent.held.remove_input(entry)

@@ -1,7 +1,7 @@
-"""What the agent says about itself: residency, inventory, telemetry, and its events.
+"""What the agent publishes about itself: residency, telemetry, and events with its inventory.
 
-Nothing is said while disconnected; events stay in the log, and what is retained is said again
-after the connection is back.
+Nothing is published while disconnected: events stay in the log, and retained messages are
+published again when the connection is back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def inventory_of(agent: Agent) -> Inventory:
 
 
 def publish(agent: Agent, now: float) -> None:
-    """Whatever is due now; the events of one turn go out as one batch."""
+    """Whatever is due now; the events of one step go out as one batch."""
     if not agent.online:
         return
     if agent.inventory_due or _is_left_alone(agent, now):
@@ -75,7 +75,7 @@ def _is_left_alone(agent: Agent, now: float) -> bool:
 
 
 def restate_wake_at(agent: Agent) -> float | None:
-    """When to say unasked what is held here: a release or a cancellation may have been lost."""
+    """When to report the inventory unasked: a release or a cancellation may have been lost."""
     holds = agent.held.inputs or agent.held.outputs
     return agent.touched_at + agent.limits.restate_s if holds else None
 
@@ -89,7 +89,7 @@ def _publish_telemetry(agent: Agent, now: float) -> None:
 
 
 def _publish_events(agent: Agent, now: float) -> None:
-    """A repeat is bounded: while nobody acknowledges, saying everything again helps nobody."""
+    """A repeat is bounded: as long as nobody acknowledges, repeating everything helps nobody."""
     limits, log = agent.limits, agent.log
     if agent.repeat_at is not None and now >= agent.repeat_at:
         _publish(agent, log.repeated(agent.boot, agent.connection, limits.repeat_batches))
@@ -103,9 +103,9 @@ def _publish_events(agent: Agent, now: float) -> None:
 
 
 def gathered_at(agent: Agent) -> float:
-    """When the events that wait go out: at once when one of them is pressing, else a moment after
-    the newest, so that the frame that a task made is on its way before; with a task running, its
-    end comes along."""
+    """When the waiting events are published: at once if one of them is pressing, else a moment
+    after the newest, so that the frame that a task made is sent first. While a task runs they wait
+    longer: its end will be in the same batch."""
     log, limits = agent.log, agent.limits
     if agent.stopping or log.pressing or log.unsent_since is None:
         return 0.0
@@ -125,7 +125,7 @@ def _publish(agent: Agent, batches: list[EventBatch]) -> None:
 
 
 def repeat_everything(agent: Agent, now: float) -> None:
-    """After a reconnect, or for a new orchestrator: say again what nobody acknowledged."""
+    """After a reconnect, or for a new orchestrator: publish again what was not acknowledged."""
     if not agent.online:
         return
     _publish(agent, agent.log.repeated(agent.boot, agent.connection))

@@ -1,12 +1,12 @@
-"""What is under way in memory has a limit in time; here is what happens at it.
+"""Loading, running and evicting have a limit in time; this is what happens at it.
 
-A native call that never answers cannot be stopped from within its process, and nothing else may
-use the memory meanwhile. So at the limit the partition fails as `timed_out`, a running task with
-it, both saying what was waited for; the agent drains for `stop_s`, in which what it holds can
-still be sent, says farewell and ends with that error. Its supervisor starts it anew (ADR 10).
-Loads, evictions and tasks are numbered: an answer that comes after its limit carries a number
-that is over, is counted and changes nothing. Time in which the whole process stood still (a phone
-in Doze, a stopped process) does not count.
+A native call that never returns cannot be stopped from within its process, and nothing else may
+use the memory meanwhile. So at the limit the partition fails as `timed_out`, and a running task
+with it; the agent drains for `stop_s`, in which the outputs that it holds can still be sent,
+publishes `offline` and ends with that error. Its supervisor starts it again (ADR 10). Loads,
+evictions and tasks are numbered: an answer that comes after its limit carries an outdated number,
+is counted and changes nothing. Time in which the whole process was suspended (a phone in Doze, a
+stopped process) does not count.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from edge_agent.machine.records.instructions import ForgetFrame
 from wire.errors import TimedOut
 from wire.messages.residency import Failure
 
-SLEPT_S = 10.0  # woken so much later than asked for: it was this process that stood still
+SLEPT_S = 10.0  # woken so much later than asked for: this process was suspended
 
 
 def is_late(agent: Agent, event: Answer) -> bool:
-    """Whether the answer is to something given up before; it is counted then."""
+    """Whether what is answered was given up before; then it is counted."""
     if event.number >= agent.slot.number:
         return False
     agent.counts["late_answers"] += 1
@@ -33,7 +33,8 @@ def is_late(agent: Agent, event: Answer) -> bool:
 
 
 def excuse_suspension(agent: Agent, due_at: float | None, now: float) -> None:
-    """We wanted to be woken at `due_at`: what is under way was not to blame since then."""
+    """We asked to be woken at `due_at`: if that was long ago, the process was suspended since, and
+    the limit of what is under way moves by as much."""
     if due_at is not None and now > due_at + SLEPT_S:
         agent.slot.extend(now - due_at)
 

@@ -1,4 +1,4 @@
-"""Loading and evicting, and what their ends mean."""
+"""Loading and evicting, and what follows when they end."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def load(agent: Agent, record: Partition, now: float) -> Load:
 
 
 def _room_to_prepare_nbytes(agent: Agent, record: Partition) -> int:
-    """Bytes on disk that are left when all that is listed has been fetched. What nobody uses
-    gives way to what is about to be prepared."""
+    """Bytes on disk that are left when all that is listed has been fetched. Blobs that nobody uses
+    are removed for what is about to be prepared."""
     cache = agent.cache
     wanted = sum(
         prepared_need(segment)
@@ -92,7 +92,7 @@ def partition_gone(agent: Agent, event: PartitionGone, now: float) -> None:
 
 
 def load_refused(agent: Agent, event: LoadRefused, now: float) -> None:
-    """Rotten blobs are fetched again, `corrupt_refetches` times; any other refusal is final until
+    """Corrupt blobs are fetched again, `corrupt_refetches` times; any other refusal is final until
     a new assignment lists the partition again."""
     agent.slot.vacated(event.partition, "loading")
     for digest in event.corrupt:

@@ -1,4 +1,4 @@
-"""What the end of a task means: the output is held and goes to its dependent, the input may go."""
+"""Running tasks, and what follows when they end: the output is held and sent, the input removed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
 
 
 def task_failed(agent: Agent, task: TaskId, failure: Failure, now: float) -> None:
-    """Say so, unless it was cancelled while it ran."""
+    """Report it, unless the task was cancelled while it ran."""
     entry = _still_wanted(agent, task)
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
@@ -82,8 +82,8 @@ def _still_wanted(agent: Agent, task: TaskId) -> HeldInput | None:
 
 
 def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
-    """The input goes; unless it came again under a later attempt, which is queued now, or is
-    dropped with an event if the output took its room."""
+    """Remove the input; unless it came again under a later attempt, which is queued now, or dropped
+    with an event if the output took its room."""
     again = entry.again
     if again is None:
         forget_input(agent, entry, state, now)
@@ -100,7 +100,7 @@ def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
 
 
 def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
-    """An output that was held before is overwritten in the spool by the same bits."""
+    """If the same output is held already, the spool has overwritten it with the same bits."""
     name = event.task.makes
     before = agent.held.outputs.get(name)
     if before is not None:
@@ -113,8 +113,8 @@ def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
 
 
 def _route(agent: Agent, output: HeldOutput, now: float) -> None:
-    """A `send` that came before the output is a better route than the list's, until a newer
-    assignment says what is better by then."""
+    """A `send` command that came before the output overrides the assignment's dependents, until a
+    newer assignment arrives."""
     to = dependent_of(agent, output)
     requested = agent.requested_sends.pop(output.name)
     if requested is not None and requested[1] == agent.stamp:
@@ -143,7 +143,7 @@ def _done(
 
 
 def _ruined(agent: Agent, event: ExecutionFailed, now: float) -> None:
-    """The partition left memory by itself. What waits for it stays: the orchestrator re-plans."""
+    """The partition is unusable and left memory. Its inputs stay: the orchestrator re-plans."""
     record = agent.occupant()
     assert agent.slot.partition is not None
     agent.slot.vacated(agent.slot.partition, None)

@@ -31,8 +31,8 @@ def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
 
 
 def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
-    """Never whole here. A lost repeat of what is held changes nothing. If the spool had no room,
-    early frames make some for the next try, and the orchestrator what it can."""
+    """It never was complete here. If it repeated a frame that is held, nothing is lost. If the
+    spool had no room, early frames are dropped to make room for the next try."""
     if event.activation in agent.held.inputs:
         return
     kind = event.kind
@@ -78,7 +78,7 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
 
 
 def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
-    """It overwrote its own copy in the spool, so there is nothing to forget."""
+    """It overwrote the copy in the spool, so there is nothing to remove there."""
     entry, head = agent.held.inputs[event.head.activation], event.head
     agent.counts["repeated_frames"] += 1
     entry.sender = event.sender
@@ -91,8 +91,8 @@ def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
 
 
 def _renew(agent: Agent, entry: HeldInput, head: FrameHead, now: float) -> None:
-    """What came lies in the spool now, whichever attempt it is of; attempts only rise. If that
-    cannot be used, nothing is left that can."""
+    """The new copy is in the spool now, whichever attempt it is of; the attempt noted only rises.
+    If the new copy cannot be used, there is no other."""
     taker = agent.partitions.taking(entry.key)
     if key_of(head) != entry.key:
         drop(agent, entry, Malformed.kind, "it came again as a frame of another model", now)
@@ -113,7 +113,7 @@ def is_finished(agent: Agent, taker: Partition, head: FrameHead) -> bool:
 
 
 def settle_inputs(agent: Agent, now: float) -> None:
-    """The assignment changed: early frames may have found their partition, others lost theirs."""
+    """The assignment changed: early frames may have a partition now, others none any more."""
     for key, queue in list(agent.held.queues.items()):
         taker = agent.partitions.taking(key)
         if taker is not None:
@@ -138,7 +138,7 @@ def _adopt(agent: Agent, entry: HeldInput, taker: Partition, now: float) -> None
 
 
 def _bound_early(agent: Agent, now: float) -> None:
-    """At the bound the newest early frames go, with an event each."""
+    """Beyond their bound, the newest early frames are dropped, with an event each."""
     held = agent.held
     while held.early_nbytes > agent.early_limits.early_nbytes:
         entry = held.newest_early()
@@ -175,7 +175,7 @@ def _over_hold(agent: Agent, head: FrameHead) -> str:
 
 
 def forget_input(agent: Agent, entry: HeldInput, state: str, now: float, why: str = "") -> None:
-    """It is of no use any more; not for one that runs."""
+    """Remove an input that is no longer needed; its task must not be running."""
     agent.held.move_input(entry, state, now, why)
     agent.held.remove_input(entry)
     agent.instruct(ForgetFrame(entry.name, "input"))

@@ -1,4 +1,4 @@
-"""Giving a frame up: always with an event, so that the orchestrator can have it sent again."""
+"""Dropping frames: always with an event, so that the orchestrator can have them sent again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wire.messages.events import FrameDropped
 
 
 def drop(agent: Agent, entry: HeldInput, kind: str, reason: str, now: float) -> None:
-    """Give up a frame that is held."""
+    """Drop a frame that is held."""
     agent.held.move_input(entry, "dropped", now, kind)
     agent.held.remove_input(entry)
     refuse(agent, entry.head, kind, reason)
 
 
 def refuse(agent: Agent, head: FrameHead, kind: str, reason: str) -> None:
-    """Give up a frame that just came."""
+    """Drop a frame that just arrived."""
     agent.counts[f"dropped_{kind}"] += 1
     agent.report(FrameDropped(head.activation, kind, reason))
     agent.instruct(ForgetFrame(head.activation, "input"))

@@ -1,4 +1,4 @@
-"""Where an output goes: the dependents of its cut, as the assignment has them.
+"""Where an output is sent: to the dependents of its cut in the assignment.
 
 An empty or missing list parks the output. Filling the list sends what is parked; changing it
 resends nothing (section 6, rule 2 of the design).
@@ -11,7 +11,7 @@ from edge_agent.machine.records.held_frames import HeldOutput
 
 
 def dependent_of(agent: Agent, output: HeldOutput) -> str | None:
-    """The party that needs it, or None: it is parked."""
+    """The party that needs it; None if it is to be parked."""
     dependents = agent.dependents.get(output.key)
     return dependents[output.name.item % len(dependents)] if dependents else None
 
@@ -22,7 +22,7 @@ def forward(agent: Agent, output: HeldOutput, to: str, now: float) -> None:
 
 
 def send_parked(agent: Agent, now: float) -> None:
-    """The assignment changed: send what found no dependent before and does now."""
+    """The assignment changed: send the parked outputs that have a dependent now."""
     for key in [key for key in agent.held.parked if key in agent.dependents]:
         for output in list(agent.held.parked[key].values()):
             to = dependent_of(agent, output)

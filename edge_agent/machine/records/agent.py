@@ -1,6 +1,6 @@
-"""Everything that one agent knows: the parts that its rules read and change.
+"""Everything that one agent knows: the records that its rules read and change.
 
-Holds no rules itself beyond what every rule needs: instructing the shell, reporting an event.
+Has no rules itself beyond what every rule needs: instructing the shell, reporting an event.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Agent:
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Generation and revision of the assignment that is obeyed."""
+        """Generation and revision of the assignment that is served."""
         return self.assignment.stamp if self.assignment else (0, 0)
 
     @property
@@ -107,12 +107,12 @@ class Agent:
         return self.assignment.limits if self.assignment else Limits()
 
     def note_generation(self, generation: int) -> None:
-        """Whatever tells first of a newer generation: its orchestrator is to know what is here."""
+        """The first sign of a newer generation: its orchestrator needs our inventory."""
         if generation > self.generation:
             self.generation, self.inventory_due = generation, True
 
     def obey(self, assignment: Assignment) -> None:
-        """From now on this one says what is wanted; its partitions are listed elsewhere."""
+        """Serve this assignment from now on; `partitions` takes over its list separately."""
         self.assignment = assignment
         self.note_generation(assignment.generation)
         self.dependents = {}
@@ -127,7 +127,7 @@ class Agent:
         self.log.append(event, self.now)
 
     def send(self, activation: ActivationId, to: str) -> None:
-        """Now, or as soon as there is a connection; bounded by the outputs held."""
+        """Send an output now, or as soon as there is a connection."""
         if self.online:
             self.instruct(SendFrame(activation, to))
         else:
@@ -137,7 +137,7 @@ class Agent:
         self.queued_sends.pop(activation, None)
 
     def send_queued(self) -> None:
-        """There is a connection."""
+        """The connection is back: send what waited for it."""
         queued, self.queued_sends = self.queued_sends, {}
         for activation, parties in queued.items():
             for to in parties:

@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class BoundedDict(Generic[Key, Value]):
-    """What forgetting costs is said where one is made."""
+    """Whoever makes one says what it costs to forget an entry."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound

@@ -19,7 +19,7 @@ def owner_of(name: str) -> str:
 
 
 def _ignore(digest: str) -> None:
-    """Nobody listens yet."""
+    """Before anybody listens."""
 
 
 class Cache:
@@ -73,7 +73,7 @@ class Cache:
                     self._rank(name)
 
     def pin(self, digests: Iterable[str]) -> None:
-        """One more uses these; they need not be here yet."""
+        """One more user of each of these; they need not be here yet."""
         for digest in digests:
             self.pins[digest] = self.pins.get(digest, 0) + 1
             if self.pins[digest] == 1:
@@ -87,12 +87,12 @@ class Cache:
                 self._rank_all(digest)
 
     def discard(self, digest: str) -> None:
-        """The blob is gone by itself (found corrupt), and what was prepared of it with it."""
+        """The blob was found corrupt and removed, and what was prepared of it with it."""
         for name in self._with_prepared(digest):
             self._forget(name)
 
     def begin_removal(self, names: Iterable[str]) -> tuple[str, ...]:
-        """All of these that are here, and what was prepared of them, are to be removed."""
+        """Those of these names that are here, and what was prepared of them, which is to go too."""
         going: list[str] = []
         for name in names:
             if name in self.used_at:
@@ -110,7 +110,7 @@ class Cache:
         return tuple(going)
 
     def removed(self, names: Iterable[str]) -> None:
-        """These are gone from the disk, as told or by themselves."""
+        """These are gone from the disk: as instructed, or because they were found corrupt."""
         for name in names:
             self.removing_nbytes -= self.removing.pop(name, 0)
             self.discard(name)

@@ -4,7 +4,7 @@ At the bound, the oldest event that only informs (started, received, fetch begun
 is dropped and counted, and the batch after the gap says how many numbers are missing for good;
 what is done, failed or dropped, and the newest inventory, never go. An inventory supersedes the
 one before it, and a new one is due when the log is `lossy`: what it lists makes up for what was
-dropped. `full` says that nothing is left that may go: then no task is started.
+dropped. `full` says that nothing is left that may be dropped: then no task is started.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class EventLog:
 
     @property
     def pressing(self) -> bool:
-        """Something unsent waits that somebody acts on, or whose time counts."""
+        """An unsent event is one that somebody acts on, or whose time is measured."""
         return self._pressing > self._sent
 
     @property
@@ -90,7 +90,7 @@ class EventLog:
             self._drop(self._minor.popleft())
 
     def _supersede(self, seq: int) -> None:
-        """An older inventory that nobody acknowledged says nothing that this one does not."""
+        """The newer inventory replaces one that was not acknowledged yet."""
         if self._inventory is not None:
             self._events.pop(self._inventory, None)
         self._inventory = seq
@@ -101,7 +101,7 @@ class EventLog:
         self.lossy = True
 
     def acknowledge(self, seq: int) -> None:
-        """Everything up to `seq` is known; a number we never gave changes nothing beyond ours."""
+        """The orchestrator knows everything up to `seq`; a number never given counts as the last."""
         self._acknowledged = max(self._acknowledged, min(seq, self._last))
         while self._events and next(iter(self._events)) <= self._acknowledged:
             self._events.popitem(last=False)
@@ -150,5 +150,5 @@ class EventLog:
 
 
 def _is_pressing(event: DeviceEvent) -> bool:
-    """What is parked goes on when everybody has said so: at a barrier."""
+    """A parked output presses: at a barrier, the run goes on when all have reported theirs."""
     return isinstance(event, _PRESSING) or (isinstance(event, TaskDone) and event.parked)

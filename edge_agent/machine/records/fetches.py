@@ -25,7 +25,7 @@ class Fetch:
 
 
 def _ignore(digest: str) -> None:
-    """Nobody listens yet."""
+    """Before anybody listens."""
 
 
 class Fetches:

@@ -1,8 +1,8 @@
 """Frames held here: inputs that wait or run, and outputs that nobody released yet.
 
-Keeps the totals and indices that the rules ask for, so that no rule looks at all frames because
-one of them changed. States change through the methods here alone. Whether an arrival may stay,
-and what gives way for it, is decided in `frames`.
+Keeps the totals and indices that the rules need, so that no rule looks at all frames because one of
+them changed. States are changed by the methods here alone. Whether an arriving frame is accepted,
+and what is dropped for it, is decided in `frames`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def key_of(head: FrameHead) -> Key:
 
 
 class HeldFrames:
-    """`work_changed` is called when the first input of a key can start, or none can any more."""
+    """`work_changed` is called with a key and whether an input of it can start, when that
+    changes."""
 
     def __init__(self, work_changed: Callable[[Key, bool], None]) -> None:
         self._work_changed = work_changed
@@ -141,7 +142,7 @@ class HeldFrames:
         self.inputs_nbytes -= entry.head.nbytes
 
     def _enter(self, entry: HeldInput) -> None:
-        """Into the indices of its state."""
+        """Count it in the totals and indices of its state."""
         state, name = entry.life.state, entry.head.activation
         if state == "waiting":
             self.queue_depth += 1
@@ -160,7 +161,7 @@ class HeldFrames:
             self.queue_depth += 1
 
     def _leave(self, entry: HeldInput) -> None:
-        """What `_enter` does, undone."""
+        """Undo what `_enter` did."""
         state, name = entry.life.state, entry.head.activation
         if state == "waiting":
             self.queue_depth -= 1

@@ -1,4 +1,4 @@
-"""What the agent's machine tells its shell to do: imperatives, carried out in order.
+"""What the agent's machine instructs its shell to do, in order.
 
 Whatever takes time is answered by an event: `FetchBlob` by `BlobFetched` or `FetchFailed`, `Load`
 by `PartitionReady` or `LoadRefused`, `Unload` by `PartitionGone`, `Execute` by `TaskExecuted` or
@@ -50,7 +50,7 @@ class RemoveBlobs:
 class Load:
     """Load a partition whose blobs are all cached. The shell refuses with `over_budget` rather
     than exceed `budget_nbytes`; `streamed`: keep only one segment's weights in memory. What it
-    prepares on disk may take `prepare_nbytes`, and is told by `SegmentsPrepared`."""
+    prepares on disk may take `prepare_nbytes`, and is reported by `SegmentsPrepared`."""
 
     number: int
     assigned: PartitionAssignment
@@ -88,7 +88,7 @@ class SendFrame:
 
 @dataclass(frozen=True, slots=True)
 class ForgetFrame:
-    """Remove a frame from the spool, and what of it waits to be sent."""
+    """Remove a frame from the spool, and do not send it any more."""
 
     activation: ActivationId
     side: Side
@@ -96,7 +96,7 @@ class ForgetFrame:
 
 @dataclass(frozen=True, slots=True)
 class ObeyAssignment:
-    """The assignment that is obeyed now; the shell takes limits from it (spool, reassembly)."""
+    """This assignment is served from now on; the shell takes the limit of reassembly from it."""
 
     assignment: Assignment
 
@@ -123,7 +123,7 @@ class PublishTelemetry:
 
 @dataclass(frozen=True, slots=True)
 class StayDisconnected:
-    """Another agent took our identity: disconnect without a will, say so, end with an error."""
+    """Another agent took our identity: disconnect without a will and end with this error."""
 
     kind: str
     reason: str
@@ -140,7 +140,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Everything is said: disconnect orderly and end."""
+    """Everything is published: disconnect orderly and end."""
 
     reason: str
 

@@ -1,8 +1,9 @@
 """The partitions that the assignment lists, each with its state, and those that still leave.
 
-Says what a partition needs and what of it is missing, and keeps the indices that the rules ask
-for: who takes an input, what to fetch first, who can be loaded. What to do about it is decided
-elsewhere. States change through the methods here alone.
+Knows which blobs each partition needs and which of them are missing, and keeps the indices that
+the rules need: which partition takes an input, for which to fetch first, which can be loaded.
+States are changed by the methods here alone. What to fetch, load or run next is decided in
+`assignment` and `execution`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Partition:
 class Partitions:
     """Listed partitions in the assignment's order, then those that still leave memory.
 
-    Knows of every change to the cache and the fetches, and is told when work comes and goes.
+    The cache and the fetches report every change here, the held frames when work comes and goes.
     """
 
     def __init__(self, cache: Cache, fetches: Fetches, cause: Cause) -> None:
@@ -101,7 +102,7 @@ class Partitions:
         self.touched: dict[PartitionId, Partition] = {}  # their blobs or state changed; unsettled
         self.status_version = 0  # rises whenever a status, a failure or the listing changes
         self.numbers_version = 0  # rises whenever something else of a residency may have changed
-        # What was said of each last, in order; that of `_outdated` ones is no longer true.
+        # As listed last, in the order of `_records`; those of `_outdated` are to be made anew.
         self._residencies: dict[PartitionId, PartitionResidency | None] = {}
         self._outdated: dict[PartitionId, Partition] = {}
 
@@ -118,7 +119,7 @@ class Partitions:
         return (record for record in self if record.listed)
 
     def taking(self, key: Key) -> Partition | None:
-        """Who takes inputs of this key; the longest range if several start there."""
+        """The partition that takes inputs of this key: the longest range if several start there."""
         records = self._by_key.get(key)
         return records[-1] if records else None
 
@@ -134,7 +135,7 @@ class Partitions:
         return record.key in self.keys_with_work and self.takes(record)
 
     def pins(self, digest: str) -> bool:
-        """Whether one here that fits uses it."""
+        """Whether a partition here uses this blob, and can be served."""
         return any(not record.unfit for record in self._users.get(digest, ()))
 
     def first_to_fetch(self) -> Partition | None:
@@ -173,7 +174,7 @@ class Partitions:
             self._rank(record)
 
     def blob_changed(self, digest: str) -> None:
-        """It came, went, or what is done about it changed."""
+        """The blob came or went, or its fetch or removal began or ended."""
         for record in self._users.get(digest, ()):
             self._look_at(record, digest)
             self.numbers_version += 1
@@ -182,7 +183,7 @@ class Partitions:
         self._count_missing(digest)
 
     def take_touched(self) -> list[Partition]:
-        """Those to be settled, in the listing's order; from now on they count as settled."""
+        """Those whose state may have to change, in the listing's order; then none is left."""
         touched, self.touched = self.touched, {}
         return sorted(touched.values(), key=_position) if len(touched) > 1 else [*touched.values()]
 
@@ -202,7 +203,7 @@ class Partitions:
                 del self._users[digest]
 
     def residencies(self) -> tuple[PartitionResidency, ...]:
-        """What is said of each."""
+        """As the retained residency and the inventory list them."""
         for record in self._outdated.values():
             self._residencies[record.id] = self._residency(record)
         self._outdated.clear()
@@ -272,7 +273,7 @@ class Partitions:
                 self._records[record.id] = record
 
     def _index(self) -> None:
-        """All indices anew: a listing touches them all."""
+        """Make all indices anew: a new list may change each of them."""
         self._by_key, self._by_cut, self._users = {}, {}, {}
         self.to_fetch, self.cached, self.ready = RankedSet(), RankedSet(), RankedSet()
         self.status_version += 1
@@ -336,7 +337,7 @@ class Partitions:
             self.missing_nbytes += nbytes
 
     def _rank(self, record: Partition) -> None:
-        """Into or out of what is to be fetched, cached and ready."""
+        """Put it into `to_fetch`, `cached` and `ready`, or take it out of them."""
         state, name, listed = record.life.state, record.id, record.listed
         if listed and state in INCOMPLETE and record.fetchable:
             self.to_fetch.put(name, self._urgency(record))

@@ -73,5 +73,5 @@ class RankedSet(Generic[Name]):
         return iter(self._entries)
 
     def in_heap(self) -> set[Name]:
-        """Names that the heap would give, for whoever checks that none is lost."""
+        """Names that are in the heap, to check that none is lost."""
         return {name for _, _, name in self._heap if name in self._entries}

@@ -1,4 +1,4 @@
-"""Activations by their run and item, to find all that a cancelled run or item has here."""
+"""Activations by run and item, to find all those of a run or item that is cancelled."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 At most one partition is here, from the instruction to load until the shell says that it is gone
 (invariant 3), and at most one of loading, executing and evicting is under way. Each has a number
-and a limit in time. What was abandoned at its limit may still use the memory, so that the slot
-stays busy for good; answers that carry its number come too late.
+and a limit in time. What was abandoned at its limit may still use the memory, so the slot stays
+busy for good, and answers that carry its number are ignored.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class Slot:
         return self.number
 
     def extend(self, seconds: float) -> None:
-        """The clock ran, and nothing else did."""
+        """The process was suspended for so long: move the limit."""
         if self.deadline is not None:
             self.deadline += seconds
 
     def abandon(self) -> TaskId | None:
-        """The limit has passed: answers to this number come too late. The task it was, if any."""
+        """At the limit: answers with this number are ignored. The task that ran, if any."""
         self.number += 1
         self.deadline, self.stuck = None, True
         task, self.task = self.task, None

@@ -18,7 +18,7 @@ RSS_STEP_NBYTES = 2 << 20  # a partition came or went, or a task needed more tha
 
 
 class TelemetrySchedule:
-    """Keeps the newest readings; what the queue looks like comes from the machine."""
+    """Keeps the newest readings; the depth of the queue comes from the machine."""
 
     def __init__(self, limits: AgentLimits) -> None:
         self._limits = limits

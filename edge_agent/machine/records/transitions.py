@@ -1,7 +1,7 @@
 """The one table of states and transitions, and the life of an entity that obeys it.
 
-Nothing else changes a state. A step that the table does not have is a fault in this program, so
-it raises with what the entity went through, instead of being guessed around.
+Nothing else changes a state. A step that the table does not have is a fault of this program: it
+raises with the entity's history instead of being worked around.
 """
 
 from __future__ import annotations

@@ -289,8 +289,8 @@ EVENTS: dict[str, tuple[Stage, Prepare]] = {
 
 # Events whose job is to say or to take in all of something: so many calls for each of it at most.
 WHOLE = {
-    ("the same assignment", "listed partitions"): 250,
-    ("the same assignment", "partitions to fetch"): 250,
+    ("the same assignment", "listed partitions"): 150,
+    ("the same assignment", "partitions to fetch"): 150,
     ("connected", "unacknowledged events"): 5,
     ("state cleared", "unacknowledged events"): 5,
     ("another orchestrator", "unacknowledged events"): 5,
