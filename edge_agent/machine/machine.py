@@ -7,6 +7,7 @@ instructions in order and brings back what came of them as events.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -117,11 +118,8 @@ class AgentMachine:
     @property
     def counts(self) -> Mapping[str, int]:
         """What was ignored, dropped or failed so far, by a word each."""
-        return MappingProxyType(self._agent.counts)
-
-    @property
-    def dropped_events(self) -> int:
-        return self._agent.log.dropped
+        agent = self._agent
+        return MappingProxyType(agent.counts | Counter(dropped_events=agent.log.dropped))
 
 
 def _settle(agent: Agent, now: float) -> None:

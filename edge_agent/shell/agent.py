@@ -179,6 +179,8 @@ class AgentShell:
                 self._turn()
         finally:
             self._close()
+            counts = ", ".join(f"{n} {word}" for word, n in self._machine.counts.items() if n)
+            _log.info("ignored, dropped or failed in this boot: %s", counts or "nothing")
         failure = self._outbound.failure or self._inbound.failure
         if failure is not None:
             raise failure

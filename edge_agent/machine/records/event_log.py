@@ -101,7 +101,7 @@ class EventLog:
         self.lossy = True
 
     def acknowledge(self, seq: int) -> None:
-        """The orchestrator knows everything up to `seq`; a number never given counts as the last."""
+        """The orchestrator knows all up to `seq`; a number never given counts as the last."""
         self._acknowledged = max(self._acknowledged, min(seq, self._last))
         while self._events and next(iter(self._events)) <= self._acknowledged:
             self._events.popitem(last=False)
