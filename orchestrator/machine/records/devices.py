@@ -58,6 +58,8 @@ class Devices:
         if device is None:
             life = Lifecycle("device", name, "unproven", now)
             device = self._devices[name] = Device(name, life, self)
+            self.device_changed(device)
+            self._agenda.look("device", name)
         return device
 
     def forget(self, name: str) -> None:
