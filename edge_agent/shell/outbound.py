@@ -8,7 +8,7 @@ from typing import Any
 
 from bus.connection import Connection
 from bus.courier import Courier
-from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.runtime.executor import Executor, LoadJob
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
 from edge_agent.adapters.store.spool import Spool
@@ -34,7 +34,6 @@ from edge_agent.machine.records.instructions import (
 )
 from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
-from edge_agent.shell.numbers import Numbers
 from edge_agent.shell.spooled_frames import SpooledFrames
 from wire.errors import CrowdpipeError, QueueFull, Replaced, from_kind
 from wire.outbox import Message
@@ -51,7 +50,6 @@ class Outbound:
     def __init__(
         self,
         mailbox: Mailbox,
-        numbers: Numbers,
         topics: Topics,
         name: str,
         cache: BlobCache,
@@ -64,7 +62,6 @@ class Outbound:
         inbound: Inbound,
     ) -> None:
         self._mailbox = mailbox
-        self._numbers = numbers
         self._topics = topics
         self._name = name
         self._cache = cache
@@ -82,8 +79,8 @@ class Outbound:
             CancelFetch: lambda said: fetcher.cancel(said.digest),
             RemoveBlobs: self._remove_blobs,
             Load: self._load,
-            Unload: self._unload,
-            Execute: self._execute,
+            Unload: lambda said: executor.unload(said.number, said.partition),
+            Execute: lambda said: executor.execute(said.number, said.task, said.assigned),
             SendFrame: self._send_frame,
             ForgetFrame: self._forget_frame,
             ObeyAssignment: self._obey_assignment,
@@ -100,16 +97,15 @@ class Outbound:
         self._ways[type(instruction)](instruction)
 
     def _load(self, said: Load) -> None:
-        self._numbers.ask(said.number)
-        self._executor.load(said.assigned, said.streamed, said.budget_nbytes, said.prepare_nbytes)
-
-    def _unload(self, said: Unload) -> None:
-        self._numbers.ask(said.number)
-        self._executor.unload(said.partition)
-
-    def _execute(self, said: Execute) -> None:
-        self._numbers.ask(said.number)
-        self._executor.execute(said.task, said.assigned)
+        self._executor.load(
+            LoadJob(
+                said.number,
+                said.assigned,
+                said.streamed,
+                said.budget_nbytes,
+                said.prepare_nbytes,
+            )
+        )
 
     def _remove_blobs(self, said: RemoveBlobs) -> None:
         self._cache.remove(said.digests)

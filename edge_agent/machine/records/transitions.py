@@ -1,14 +1,15 @@
 """The one table of states and transitions, and the life of an entity that obeys it.
 
-Nothing else changes a state. A step that the table does not have is a fault in this program, so
-it raises with what the entity went through, instead of being guessed around.
+Nothing else changes a state. A step that the table does not have is a fault of this program: it
+raises with the entity's history instead of being worked around.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from edge_agent.machine.records.cause import Cause, in_words
 from wire.errors import CrowdpipeError
 
 Kind = Literal["agent", "partition", "task", "output"]
@@ -60,33 +61,42 @@ class IllegalTransition(CrowdpipeError):
     kind = "illegal_transition"
 
 
+class Step(NamedTuple):
+    at: float
+    entered: str
+    why: str
+    stimulus: object  # what was answered then, as `cause` puts it into words
+
+    def __str__(self) -> str:
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.at:.3f} {self.entered}{why}, as {in_words(self.stimulus)}"
+
+
 class Life:
-    """An entity's state, and the last `HISTORY` steps that led to it."""
+    """An entity's state, and the last `HISTORY` steps that led to it, each with its cause."""
 
-    __slots__ = ("_history", "entity", "kind", "state")
+    __slots__ = ("_cause", "_history", "entity", "kind", "state")
 
-    def __init__(self, kind: Kind, entity: object, state: str) -> None:
+    def __init__(self, kind: Kind, entity: object, state: str, cause: Cause) -> None:
         self.kind: Kind = kind
         self.entity = entity
-        self.state = state
-        self._history: deque[tuple[float, str, str]] = deque(maxlen=HISTORY)
+        self.state = state  # one that the table has; changed by `move` alone
+        self._cause = cause
+        self._history: deque[Step] = deque(maxlen=HISTORY)
 
     @property
-    def history(self) -> tuple[tuple[float, str, str], ...]:
-        """(when, state entered, why), oldest first."""
+    def history(self) -> tuple[Step, ...]:
+        """Oldest first."""
         return tuple(self._history)
 
     def move(self, to: str, now: float, why: str = "") -> None:
         if to not in TABLE[self.kind][self.state]:
-            raise self.illegal(f"{self.state} -> {to} ({why})" if why else f"{self.state} -> {to}")
-        self._history.append((now, to, why))
+            step = f"{self.state} -> {to}{f' ({why})' if why else ''}, as {self._cause}"
+            raise IllegalTransition(f"{self.kind} {self.entity}: no such step: {step}; {self}")
+        self._history.append(Step(now, to, why, self._cause.stimulus))
         self.state = to
 
-    def illegal(self, what: str) -> IllegalTransition:
-        steps = ", ".join(
-            f"{at:.3f} {state}{f' ({why})' if why else ''}" for at, state, why in self._history
-        )
-        return IllegalTransition(
-            f"{self.kind} {self.entity}: {what} is not a step that exists; "
-            f"it is {self.state} after: {steps or 'nothing'}"
-        )
+    def __str__(self) -> str:
+        """For errors: the state, and how it came to it."""
+        steps = "; ".join(map(str, self._history)) or "nothing"
+        return f"it is {self.state!r} after: {steps}"

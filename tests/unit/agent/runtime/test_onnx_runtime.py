@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes
 from edge_agent.adapters.device.runtime_version import max_opset, runtime_version
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
-from edge_agent.adapters.runtime.onnx_runtime import Segment
+from edge_agent.adapters.runtime.onnx_runtime import SegmentSession
 from edge_agent.adapters.runtime.onnx_values import (
     element_of,
     raw_of,
@@ -67,7 +67,9 @@ def test_bits_that_pad_a_packed_type_are_zero(kind: Element, shape: tuple[int, .
 
 @pytest.mark.parametrize("kind", [Element.BFLOAT16, Element.FLOAT8E4M3FN])
 def test_types_that_numpy_lacks_pass_through_a_segment(tmp_path: Path, kind: Element):
-    segment = Segment(identity(tmp_path, kind), ["x"], ["y"], exact=True, threads=1, prepacked=True)
+    segment = SegmentSession(
+        identity(tmp_path, kind), ["x"], ["y"], exact=True, threads=1, prepacked=True
+    )
     data = bytes(range(nbytes_of(kind, 8)))
     made = segment.run({"x": value_of(kind, (2, 4), data)})
     assert raw_of(made["y"]) == data
@@ -90,7 +92,9 @@ def test_int4_leaves_one_segment_and_enters_the_next(tmp_path: Path):
         path.write_bytes(
             helper.make_model(graph, opset_imports=opset, ir_version=10).SerializeToString()
         )
-        segment = Segment(path, [takes.name], [makes.name], exact=True, threads=1, prepacked=True)
+        segment = SegmentSession(
+            path, [takes.name], [makes.name], exact=True, threads=1, prepacked=True
+        )
         made = segment.run(values)[makes.name]
         values = {makes.name: value_of(element_of(made), shape_of(made), raw_of(made))}
     assert np.frombuffer(raw_of(values["y"]), np.float32).tolist() == [-2, -1, 0, 1, 2]
@@ -104,7 +108,7 @@ def test_strings_pass_through_a_segment(
     tmp_path: Path, shape: tuple[int, ...], strings: list[bytes]
 ):
     path = identity(tmp_path, Element.STRING)
-    segment = Segment(path, ["x"], ["y"], exact=False, threads=1, prepacked=True)
+    segment = SegmentSession(path, ["x"], ["y"], exact=False, threads=1, prepacked=True)
     made = segment.run({"x": strings_value(shape, strings)})
     assert (strings_of(made["y"]), shape_of(made["y"])) == (strings, shape)
 
@@ -136,16 +140,16 @@ def test_a_file_that_is_no_graph_is_refused_in_one_line(tmp_path: Path):
     path = tmp_path / "graph"
     path.write_bytes(b"no protobuf at all")
     with pytest.raises(LoadFailed) as refused:
-        Segment(path, ["x"], ["y"], exact=False, threads=1, prepacked=True)
+        SegmentSession(path, ["x"], ["y"], exact=False, threads=1, prepacked=True)
     assert "\n" not in str(refused.value)
 
 
 def test_a_graph_with_other_names_than_assigned_is_refused(tmp_path: Path):
     path = identity(tmp_path, Element.FLOAT)
     with pytest.raises(LoadFailed, match="assignment"):
-        Segment(path, ["z"], ["y"], exact=False, threads=1, prepacked=True)
+        SegmentSession(path, ["z"], ["y"], exact=False, threads=1, prepacked=True)
     with pytest.raises(LoadFailed, match="assignment"):
-        Segment(path, ["x"], ["q"], exact=False, threads=1, prepacked=True)
+        SegmentSession(path, ["x"], ["q"], exact=False, threads=1, prepacked=True)
 
 
 # --- partitions -------------------------------------------------------------------------------

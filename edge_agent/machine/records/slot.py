@@ -1,15 +1,16 @@
-"""The one place in memory where a partition is loaded, and what is under way there.
+"""The one slot in memory where a partition is loaded, and what is under way there.
 
-At most one partition sits here, from the instruction to load until the shell says that it is
-gone (invariant 3), and at most one of loading, executing and evicting is under way. Each has a
-number and a limit in time. What was abandoned at its limit may still use the memory, so that the
-seat stays busy for good; its number is over. `wanting_since`: a task waits for room since then.
+At most one partition is here, from the instruction to load until the shell says that it is gone
+(invariant 3), and at most one of loading, executing and evicting is under way. Each has a number
+and a limit in time. What was abandoned at its limit may still use the memory, so the slot stays
+busy for good, and answers that carry its number are ignored.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+from edge_agent.machine.records.cache import Cache
 from edge_agent.machine.records.transitions import IllegalTransition
 from wire.ids import PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
@@ -17,18 +18,19 @@ from wire.messages.assignment import PartitionAssignment
 Work = Literal["loading", "executing", "evicting"]
 
 
-class Seat:
-    def __init__(self) -> None:
-        self.occupant: PartitionAssignment | None = None
-        self.streamed = False
-        self.busy: Work | None = None
-        self.task: TaskId | None = None
-        self.number = 0
-        self.since = 0.0
-        self.deadline: float | None = None
-        self.stuck = False
-        self.wanting_since: float | None = None
-        self.waited_s = 0.0
+class Slot:
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self.occupant: PartitionAssignment | None = None  # its blobs are pinned in the cache
+        self.streamed = False  # of the occupant
+        self.busy: Work | None = None  # None: an answer is not waited for; needs an occupant
+        self.task: TaskId | None = None  # set while a task runs that was not abandoned
+        self.number = 0  # of the last work that began, or above it if that was abandoned
+        self.since = 0.0  # when that work began
+        self.deadline: float | None = None  # set while busy, unless stuck
+        self.stuck = False  # the work was abandoned; it stays busy for good
+        self.lacking_room_since: float | None = None  # a task waits for room for its output
+        self.waited_s = 0.0  # how long the input of the last task waited to be run
 
     @property
     def partition(self) -> PartitionId | None:
@@ -41,6 +43,7 @@ class Seat:
         if self.occupant is not None or self.busy is not None:
             raise self._illegal(f"load {assigned.partition}")
         self.occupant, self.streamed = assigned, streamed
+        self._cache.pin(blob.digest for blob in assigned.blobs)
         return self._begin("loading", now, limit_s)
 
     def evict(self, now: float, limit_s: float) -> int:
@@ -56,17 +59,17 @@ class Seat:
 
     def _begin(self, work: Work, now: float, limit_s: float) -> int:
         self.busy, self.since, self.deadline = work, now, now + limit_s
-        self.wanting_since = None
+        self.lacking_room_since = None
         self.number += 1
         return self.number
 
     def extend(self, seconds: float) -> None:
-        """The clock ran, and nothing else did."""
+        """The process was suspended for so long: move the limit."""
         if self.deadline is not None:
             self.deadline += seconds
 
     def abandon(self) -> TaskId | None:
-        """The limit has passed: answers to this number come too late. The task it was, if any."""
+        """At the limit: answers with this number are ignored. The task that ran, if any."""
         self.number += 1
         self.deadline, self.stuck = None, True
         task, self.task = self.task, None
@@ -87,6 +90,7 @@ class Seat:
         """It left memory as the end of `work`: evicted, not loaded, or ruined by a task."""
         occupant = self._finish(work, partition)
         self.occupant = None
+        self._cache.unpin(blob.digest for blob in occupant.blobs)
         return occupant
 
     def _finish(self, work: Work | None, partition: PartitionId) -> PartitionAssignment:
@@ -96,5 +100,8 @@ class Seat:
         return self.occupant
 
     def _illegal(self, what: str) -> IllegalTransition:
-        now = f"{self.busy or 'idle'} since {self.since:.3f}, task {self.task}"
-        return IllegalTransition(f"seat: {what}, while {self.partition} is {now}")
+        return IllegalTransition(f"memory slot: {what}, while it is {self}")
+
+    def __str__(self) -> str:
+        work = f"{self.busy} since {self.since:.3f}" if self.busy else "idle"
+        return f"{work} with partition {self.partition}, task {self.task}, number {self.number}"

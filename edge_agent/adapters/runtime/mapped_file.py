@@ -25,20 +25,16 @@ _CHUNK_NBYTES = 1 << 20
 Range = tuple[int, int]
 
 
-class Mapping:
-    """The ranges at which one file is mapped now.
+class MappedFile:
+    """One file, by the address ranges at which this process has mapped it now.
 
-    Must not outlive the session that maps them: the addresses are others' then, and giving them
+    Must not outlive the session that maps it: the addresses belong to others then, and giving them
     back would empty those.
     """
 
     def __init__(self, file: Path) -> None:
         self._ranges = _ranges_of(file)
         self._advise(_HUGEPAGE)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(end - start for start, end in self._ranges)
 
     def give_back(self) -> None:
         self._advise(_DONTNEED)

@@ -43,15 +43,19 @@ def test_it_goes_with_its_graph(cache: Cache) -> None:
 
 
 def test_it_goes_before_its_graph_and_that_of_graphs_in_use_last(cache: Cache) -> None:
-    assert cache.victims(200, ()) == (f"{GRAPH}.fast",)
-    assert cache.victims(201, ()) == (f"{GRAPH}.fast", GRAPH)
-    assert cache.victims(1000, {GRAPH}) == (f"{OTHER}.fast", OTHER, f"{GRAPH}.fast")
-    assert cache.victims(1000, {GRAPH}, of_pinned=False) == (f"{OTHER}.fast", OTHER)
+    cache.pin((GRAPH,))
+    assert cache.make_room(1000, of_pinned=False) == (f"{OTHER}.fast", OTHER)
+    assert cache.make_room(1000) == (f"{GRAPH}.fast",)
+
+
+def test_no_more_goes_than_is_needed(cache: Cache) -> None:
+    assert cache.make_room(200) == (f"{GRAPH}.fast",)
+    assert cache.make_room(101) == (GRAPH, f"{OTHER}.fast")
 
 
 def test_using_a_graph_uses_what_was_prepared_of_it(cache: Cache) -> None:
     cache.use((GRAPH,), 5.0)
-    assert cache.victims(1, ()) == (f"{OTHER}.fast",)
+    assert cache.make_room(1) == (f"{OTHER}.fast",)
 
 
 A = partition(0, 0, weight_nbytes=10_000)

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
-from edge_agent.adapters.runtime.mapping import bring_in, is_cached
+from edge_agent.adapters.runtime.mapped_file import bring_in, is_cached
 from edge_agent.adapters.runtime.row_graph import without_row_reads
 from edge_agent.adapters.store.cache import BlobCache
 from orchestrator.segmentation.checking.verify import Feeds, compare, identical, run_whole

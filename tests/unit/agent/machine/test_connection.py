@@ -8,7 +8,7 @@ import pytest
 
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
-from edge_agent.machine.records.eventlog import EventLog
+from edge_agent.machine.records.event_log import EventLog
 from edge_agent.machine.records.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, partition, readings, route
 from wire.ids import ActivationId, TaskId
@@ -200,12 +200,12 @@ def test_at_the_logs_bound_what_only_informs_goes_and_the_gap_is_told() -> None:
     failed = TaskFailed(TaskId("r", 0, 0, 1), "compute_failed", "why")
     received = FrameReceived(ActivationId("r", 0, 0), "s", 1, 0.0)
     for event in (failed, received, received, failed):
-        log.append(event)
+        log.append(event, 0.0)
     first, second = log.fresh("b", "c")
     assert (first.first_seq, first.gone, len(first.events)) == (1, 0, 1)
     assert (second.first_seq, second.gone, second.events) == (3, 1, (received, failed))
     assert (log.dropped, log.lossy, log.full) == (1, True, False)
-    log.append(failed)
+    log.append(failed, 0.0)
     assert log.full
     log.acknowledge(5)
     assert (len(log), log.full) == (0, False)
@@ -214,11 +214,11 @@ def test_at_the_logs_bound_what_only_informs_goes_and_the_gap_is_told() -> None:
 def test_a_batch_that_nothing_unacknowledged_precedes_says_that_all_before_is_gone() -> None:
     log = EventLog(bound=10, batch=2)
     for _ in range(5):
-        log.append(FrameReceived(ActivationId("r", 0, 0), "s", 1, 0.0))
+        log.append(FrameReceived(ActivationId("r", 0, 0), "s", 1, 0.0), 0.0)
     log.fresh("b", "c")
     log.acknowledge(2)
     assert [batch.gone for batch in log.repeated("b", "c")] == [2, 0]
-    log.append(FrameReceived(ActivationId("r", 1, 0), "s", 1, 0.0))
+    log.append(FrameReceived(ActivationId("r", 1, 0), "s", 1, 0.0), 0.0)
     assert [batch.gone for batch in log.fresh("b", "c")] == [0]
 
 

@@ -1,7 +1,7 @@
-"""A few threads that do the same with several things, together with the one that asks.
+"""A few worker threads that share a list of things to do with the thread that calls them.
 
-They stay until they are dismissed, so that each can give back what its own heap still holds: the
-allocator keeps one for each thread, and `memory.trim` reaches the end of the asker's alone. Not
+They stay until the pool is closed, so that each can give back what its own heap still holds: the
+allocator keeps one for each thread, and `memory.trim` reaches the end of the caller's alone. Not
 `concurrent.futures`, which an idle agent would have in memory for nothing else.
 """
 
@@ -17,8 +17,8 @@ Thing = TypeVar("Thing")
 _Job = Callable[[], None]
 
 
-class Crew:
-    """`helpers` threads besides the asker's."""
+class WorkerPool:
+    """`helpers` threads besides the caller's."""
 
     def __init__(self, helpers: int) -> None:
         self._jobs: list[queue.SimpleQueue[_Job | None]] = []
@@ -30,7 +30,7 @@ class Crew:
             self._jobs.append(jobs)
             self._threads.append(thread)
 
-    def work(self, do: Callable[[Thing], None], things: Sequence[Thing]) -> None:
+    def run(self, do: Callable[[Thing], None], things: Sequence[Thing]) -> None:
         """`do` with each of `things`, begun in their order. Raises the first that it raised: what
         was begun is then finished, and nothing more is begun."""
         waiting, failures = deque(things), deque[BaseException]()
@@ -48,8 +48,8 @@ class Crew:
         if failures:
             raise failures[0]
 
-    def dismiss(self, last: Callable[[], None]) -> None:
-        """Each helper does this, and ends; the asker does it too."""
+    def close(self, last: Callable[[], None]) -> None:
+        """Each helper does `last` and ends; so does the caller, which then goes on."""
         for jobs in self._jobs:
             jobs.put(last)
             jobs.put(None)

@@ -1,8 +1,6 @@
-"""When the retained residency and telemetry are worth publishing again.
+"""When the retained telemetry is worth publishing again.
 
-Residency goes out at once when a status changes, and at most every `residency_s` when only
-numbers do. Telemetry goes out every `telemetry_s`, and when a threshold is crossed, at most
-every `telemetry_least_s`.
+Every `telemetry_s`, and when a threshold is crossed, at most every `telemetry_least_s`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge_agent.machine.records.limits import AgentLimits
-from wire.messages.residency import Residency
 from wire.messages.telemetry import Telemetry
 
 BATTERY_STEP_PERCENT = 5.0
@@ -20,48 +17,17 @@ MEMORY_STEP = 0.1  # of what was available when it was last published
 RSS_STEP_NBYTES = 2 << 20  # a partition came or went, or a task needed more than any before
 
 
-class ResidencyBook:
-    def __init__(self, limits: AgentLimits) -> None:
-        self._limits = limits
-        self._last: Residency | None = None
-        self._at = 0.0
-        self._pending = False
-
-    def due(self, residency: Residency, now: float) -> bool:
-        """Whether to publish it now; then it counts as published."""
-        if residency == self._last:
-            self._pending = False
-            return False
-        if self._last is not None and _without_numbers(residency) == _without_numbers(self._last):
-            self._pending = residency != self._last
-            if not self._pending or now < self._at + self._limits.residency_s:
-                return False
-        self._last, self._at, self._pending = residency, now, False
-        return True
-
-    def say_again(self) -> None:
-        """What was published may be cleared or lost."""
-        self._last, self._pending = None, False
-
-    def wake_at(self) -> float | None:
-        return self._at + self._limits.residency_s if self._pending else None
-
-
-def _without_numbers(residency: Residency) -> Residency:
-    partitions = tuple(replace(entry, fetched_nbytes=0) for entry in residency.partitions)
-    return replace(residency, partitions=partitions, cached_count=0, cached_nbytes=0)
-
-
-class TelemetryBook:
-    """Keeps the newest readings; what the queue looks like comes from the machine."""
+class TelemetrySchedule:
+    """Keeps the newest readings; the depth of the queue comes from the machine."""
 
     def __init__(self, limits: AgentLimits) -> None:
         self._limits = limits
-        self._readings: Telemetry | None = None
-        self._fresh = self._unseen = False
-        self._last: Telemetry | None = None
-        self._at = 0.0
-        self._pending = False
+        self._readings: Telemetry | None = None  # the newest
+        self._fresh = False  # they were not published
+        self._unseen = False  # they were not compared with what was published
+        self._last: Telemetry | None = None  # as published
+        self._at = 0.0  # when
+        self._pending = False  # a threshold is crossed, and it was published too short a time ago
 
     def read(self, readings: Telemetry) -> None:
         self._readings, self._fresh, self._unseen = readings, True, True

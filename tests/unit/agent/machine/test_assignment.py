@@ -316,7 +316,7 @@ def test_a_load_that_is_refused_fails_and_the_next_partition_is_loaded() -> None
 def test_an_answer_that_nobody_asked_for_raises_with_the_history() -> None:
     bench = Bench()
     bench.serve(A)
-    with pytest.raises(IllegalTransition, match="seat"):
+    with pytest.raises(IllegalTransition, match="memory slot"):
         bench.ready(A)
 
 

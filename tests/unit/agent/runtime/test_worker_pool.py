@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from edge_agent.adapters.runtime.crew import Crew
+from edge_agent.adapters.runtime.worker_pool import WorkerPool
 
 LIMIT_S = 10.0
 
@@ -14,18 +14,18 @@ LIMIT_S = 10.0
 @pytest.mark.parametrize("helpers", [0, 1, 3])
 def test_everything_is_done_once(helpers: int):
     done: list[int] = []
-    crew = Crew(helpers)
-    crew.work(done.append, range(100))
-    crew.work(done.append, range(100, 110))
-    crew.dismiss(lambda: None)
+    pool = WorkerPool(helpers)
+    pool.run(done.append, range(100))
+    pool.run(done.append, range(100, 110))
+    pool.close(lambda: None)
     assert sorted(done) == list(range(110))
 
 
-def test_helpers_work_at_the_same_time_as_the_asker():
+def test_helpers_work_at_the_same_time_as_the_caller():
     meeting = threading.Barrier(3, timeout=LIMIT_S)
-    crew = Crew(2)
-    crew.work(lambda _: meeting.wait(), "abc")  # ends only if three are at it together
-    crew.dismiss(lambda: None)
+    pool = WorkerPool(2)
+    pool.run(lambda _: meeting.wait(), "abc")  # ends only if three are at it together
+    pool.close(lambda: None)
 
 
 def test_the_first_failure_is_raised_when_nobody_works_any_more_and_nothing_more_is_begun():
@@ -34,7 +34,7 @@ def test_the_first_failure_is_raised_when_nobody_works_any_more_and_nothing_more
     both = threading.Barrier(2, timeout=LIMIT_S)
     failed = threading.Event()
 
-    def work(number: int) -> None:
+    def work_on(number: int) -> None:
         begun.append(number)
         if number < 2:
             both.wait()
@@ -44,19 +44,19 @@ def test_the_first_failure_is_raised_when_nobody_works_any_more_and_nothing_more
         assert failed.wait(LIMIT_S)
         ended.append(number)
 
-    crew = Crew(1)
+    pool = WorkerPool(1)
     with pytest.raises(ValueError, match="the first"):
-        crew.work(work, range(10))
+        pool.run(work_on, range(10))
     assert 0 in begun
     assert set(begun) == {0, *ended}
     assert len(begun) <= 3
-    crew.dismiss(lambda: None)
+    pool.close(lambda: None)
 
 
-def test_each_helper_does_a_last_thing_and_ends_and_the_asker_does_it_too():
+def test_each_helper_does_a_last_thing_and_ends_and_the_caller_does_it_too():
     names: list[str] = []
     before = threading.active_count()
-    crew = Crew(2)
-    crew.dismiss(lambda: names.append(threading.current_thread().name))
+    pool = WorkerPool(2)
+    pool.close(lambda: names.append(threading.current_thread().name))
     assert names == ["loader", "loader", threading.current_thread().name]
     assert threading.active_count() == before

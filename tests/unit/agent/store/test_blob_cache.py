@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edge_agent.adapters.store import blob_index
 from edge_agent.adapters.store import cache as cache_module
 from edge_agent.adapters.store.agent_folder import AgentFolder, FolderTaken
-from edge_agent.adapters.store.cache import BlobCache
+from edge_agent.adapters.store.cache import INDEX_NAME, BlobCache
 from wire.errors import BlobCorrupt, BlobMissing
 from wire.ids import digest_of
 
@@ -62,8 +63,85 @@ def test_a_blob_that_the_index_does_not_know_is_hashed(
 
 def test_a_broken_index_costs_only_hashing(cache: BlobCache):
     digest = put(cache, ONE)
-    (cache.folder / "index.json").write_text('{"' + digest + '": [1, 2')
+    (cache.folder / INDEX_NAME).write_text('{"' + digest + '": [1, 2')
     assert BlobCache(cache.folder).scan() == {digest: len(ONE)}
+
+
+def written_nbytes() -> int:
+    """By this process so far, to whatever file."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["wchar"])
+
+
+def written_for(cache: BlobCache, blobs: int) -> int:
+    """What the cache writes to take in so many."""
+    digests = []
+    for index in range(blobs):
+        data = f"{cache.folder} {index}".encode()
+        digests.append(digest_of(data))
+        cache.part_path(digests[-1]).write_bytes(data)
+    before = written_nbytes()
+    for digest in digests:
+        cache.admit(digest)
+    return written_nbytes() - before
+
+
+def test_what_is_written_for_each_blob_does_not_grow_with_their_number(tmp_path: Path):
+    few = written_for(BlobCache(tmp_path / "few"), 100) / 100
+    many = written_for(BlobCache(tmp_path / "many"), 1000) / 1000
+    assert few < 300
+    assert many < 2 * few, "written anew each time it has grown to several times its size"
+
+
+def test_a_log_that_says_the_same_over_and_over_stays_small(cache: BlobCache):
+    digest = put(cache, ONE)
+    for _ in range(3000):
+        cache.touch((digest,))
+    assert (cache.folder / INDEX_NAME).stat().st_size < 100_000
+    assert BlobCache(cache.folder).scan() == {digest: len(ONE)}
+
+
+def test_a_start_leaves_a_line_for_each_blob_and_no_more(cache: BlobCache):
+    one, two = put(cache, ONE), put(cache, TWO)
+    cache.touch((one, two))
+    cache.remove((one,))
+    fresh = BlobCache(cache.folder)
+    fresh.scan()
+    assert len((cache.folder / INDEX_NAME).read_text().splitlines()) == 1
+
+
+def test_a_torn_last_line_costs_hashing_one_blob(cache: BlobCache, monkeypatch: pytest.MonkeyPatch):
+    one, two = put(cache, ONE), put(cache, TWO)
+    index = cache.folder / INDEX_NAME
+    os.truncate(index, index.stat().st_size - 10)
+    hashed = count_hashing(monkeypatch)
+    again = BlobCache(cache.folder)
+    assert again.scan() == {one: len(ONE), two: len(TWO)}
+    assert hashed == [cache.path(two)]
+    assert BlobCache(cache.folder).scan() == {one: len(ONE), two: len(TWO)}
+    assert hashed == [cache.path(two)], "and only once"
+
+
+def test_what_is_written_behind_a_torn_line_counts(
+    cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+):
+    one = put(cache, ONE)
+    with (cache.folder / INDEX_NAME).open("ab") as index:
+        index.write(b'{"digest": "')
+    two = put(BlobCache(cache.folder), TWO)
+    hashed = count_hashing(monkeypatch)
+    assert set(BlobCache(cache.folder).scan()) == {one, two}
+    assert hashed == []
+
+
+def test_of_an_index_beyond_its_bound_nothing_is_read(
+    cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+):
+    digest = put(cache, ONE)
+    monkeypatch.setattr(blob_index, "LARGEST_NBYTES", 100)
+    hashed = count_hashing(monkeypatch)
+    assert BlobCache(cache.folder).scan() == {digest: len(ONE)}
+    assert hashed == [cache.path(digest)]
 
 
 def test_an_altered_blob_is_noticed_and_removed(cache: BlobCache):
@@ -107,7 +185,7 @@ def test_removing_takes_parts_along(cache: BlobCache):
     digest = put(cache, ONE)
     cache.part_path(digest).write_bytes(b"part")
     cache.remove((digest, "0" * 64))
-    assert [file.name for file in cache.folder.iterdir()] == ["index.json"]
+    assert [file.name for file in cache.folder.iterdir()] == [INDEX_NAME]
 
 
 def test_parts_survive_a_restart_but_not_a_week(cache: BlobCache):

@@ -79,15 +79,15 @@ class AnyOrder(RuleBasedStateMachine):
 
     def do(self, event: happened.Event) -> None:
         instructions = self.machine.handle(event, self.now)
+        self.machine.validate()
         self._account()
         for instruction in instructions:
             self._carry_out(instruction)
 
     def _account(self) -> None:
-        for seq, event in self.machine._agent.log._events.items():
-            if seq > self.seq:
-                self._note(event)
-                self.seq = seq
+        for seq, event in self.machine._agent.log.since(self.seq):
+            self._note(event)
+            self.seq = seq
 
     def _note(self, event: DeviceEvent) -> None:
         if isinstance(event, FrameDropped):
@@ -97,7 +97,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _carry_out(self, instruction: told.Instruction) -> None:
         if isinstance(instruction, (told.Load, told.Unload, told.Execute)):
-            self._take_seat(instruction)
+            self._take_slot(instruction)
         elif isinstance(instruction, told.FetchBlob):
             assert instruction.blob.digest not in self.fetching, "one fetch per digest"
             self.fetching[instruction.blob.digest] = instruction.blob
@@ -116,7 +116,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert self.online
             assert len(instruction.batch.events) <= LIMITS.batch_events
 
-    def _take_seat(self, instruction: told.Load | told.Unload | told.Execute) -> None:
+    def _take_slot(self, instruction: told.Load | told.Unload | told.Execute) -> None:
         assert self.doing is None, "one thing at a time"
         if isinstance(instruction, told.Load):
             assert self.loaded is None, "two partitions in memory"
@@ -315,7 +315,7 @@ class AnyOrder(RuleBasedStateMachine):
         agent = self.machine._agent
         for record in agent.partitions.listed():
             if record.life.state != "failed" and agent.partitions.taking(record.key) is record:
-                assert not list(agent.held.inputs_of(record.key)), "work is left undone"
+                assert record.key not in agent.held.queues, "work is left undone"
 
 
 TestAnyOrder = AnyOrder.TestCase
