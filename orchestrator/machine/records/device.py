@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 from wire.ids import PartitionId
+from wire.lifecycle import Lifecycle
 from wire.messages.residency import Failure, PartitionResidency
 from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
@@ -107,7 +108,7 @@ class Registry:
     def met(self, name: str, now: float) -> Device:
         """The device, added as unproven if it is new."""
         if name not in self._devices:
-            self._devices[name] = Device(name, Lifecycle("device", name, "unproven", now))
+            self._devices[name] = Device(name, lifecycle_of("device", name, "unproven", now))
         return self._devices[name]
 
     def forget(self, name: str) -> None:

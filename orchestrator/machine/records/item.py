@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 from wire.elements import element
+from wire.lifecycle import Lifecycle
 from wire.manifest import Manifest, TensorSpec
 
 ItemKey = tuple[str, int]  # run and index
@@ -58,7 +59,7 @@ class Item:
 
     @classmethod
     def arrived(cls, run: str, index: int, now: float) -> Item:
-        return cls(run, index, Lifecycle("item", f"{run}/{index}", "arrived", now))
+        return cls(run, index, lifecycle_of("item", f"{run}/{index}", "arrived", now))
 
     @property
     def key(self) -> ItemKey:

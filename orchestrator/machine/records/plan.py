@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orchestrator.machine.records.item import Item, ItemKey
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.planner.offers import Range, hold_need
 from orchestrator.planner.placement import Choice
 from wire.ids import PartitionId
+from wire.lifecycle import Lifecycle
 from wire.manifest import Manifest, SegmentSpec
 from wire.messages.residency import Failure
 
@@ -130,6 +131,6 @@ def placement_of(
         streamed=each.streamed,
         segments=manifest.segments[each.first : each.last + 1],
         hop_nbytes=hold_need(manifest, each.first, each.last) + 2 * overhead_nbytes,
-        life=Lifecycle("placement", str(partition), "planned", now),
+        life=lifecycle_of("placement", str(partition), "planned", now),
         meant=each.device,
     )

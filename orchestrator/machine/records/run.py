@@ -13,7 +13,7 @@ from orchestrator.machine.records.events import Outcome
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.plan import PlanKey, Want
 from orchestrator.machine.records.spans import Spans
-from orchestrator.machine.records.transitions import Lifecycle
+from wire.lifecycle import Lifecycle
 from wire.messages.requests import RunOptions, RunStatus
 
 STATUS: dict[str, RunStatus] = {
