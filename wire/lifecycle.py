@@ -8,13 +8,13 @@ it becomes text only when a history is told, so that remembering it costs nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from wire.errors import CrowdpipeError
 
 HISTORY = 16  # steps that are remembered of each entity
 
-Table = Mapping[str, tuple[str, ...]]
+Table = Mapping[str, Collection[str]]  # to which states each state may change
 
 
 class IllegalTransition(CrowdpipeError):
@@ -24,7 +24,7 @@ class IllegalTransition(CrowdpipeError):
 
 
 class Lifecycle:
-    """One entity's state. `table`: to which states each state may change."""
+    """One entity's state, under `table`."""
 
     __slots__ = ("_steps", "kind", "name", "since", "state", "table")
 
