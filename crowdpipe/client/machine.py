@@ -139,9 +139,9 @@ class ClientMachine:
 
     def _submit(self, run: ClientRun) -> None:
         """Say it, and send the first inputs right behind."""
-        asked, along = run.asked, run.fly_along()
-        self._say(Submit(run.name, asked.model, asked.options, asked.count, len(along)))
-        self._out += [SendInput(run.input(item)) for item in along]
+        asked, attached = run.asked, run.take_attached()
+        self._say(Submit(run.name, asked.model, asked.options, asked.count, len(attached)))
+        self._out += [SendInput(run.input(item)) for item in attached]
         run.repeat_at = self._now + SUBMIT_AGAIN_S
 
     def _grant(self, run: ClientRun) -> None:

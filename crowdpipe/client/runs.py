@@ -8,7 +8,7 @@ from typing import Literal
 from crowdpipe.client.events import RunAsked
 from crowdpipe.client.items import Items
 from wire.ids import ActivationId
-from wire.messages.requests import ALONG_COUNT, ALONG_NBYTES
+from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES
 
 FIRST_S = 0.005  # so long `submit` waits for first inputs to take along
 
@@ -23,8 +23,8 @@ _NEXT: dict[RunState, tuple[RunState, ...]] = {
 @dataclass(slots=True)
 class ClientRun:
     """`waiting` inputs were offered and not sent, `flying` ones sent and not known as stored.
-    `submitted`: it was said once; `along`: so many of the offered inputs may go with it, of
-    `along_nbytes` together, and `full` says that no more may.
+    `submitted`: it was said once; `attached`: so many of the offered inputs may go with it, of
+    `attached_nbytes` together, and `full` says that no more may.
     `unsure`: what was said may be lost; `repeat_at`: when to ask again what there is, if something
     is awaited; `acks`: outcomes to acknowledge; `waits`: kind and reason of what keeps it from
     going on, as the orchestrator says."""
@@ -41,8 +41,8 @@ class ClientRun:
     taken: int = 0
     stored: int = 0
     submitted: bool = False
-    along: int = 0
-    along_nbytes: int = 0
+    attached: int = 0
+    attached_nbytes: int = 0
     full: bool = False
     waiting: dict[int, None] = field(default_factory=dict)
     flying: dict[int, None] = field(default_factory=dict)
@@ -93,10 +93,10 @@ class ClientRun:
         """The next input is here."""
         self.offered = max(self.offered, item + 1)
         self.waiting[item] = None
-        self.full = self.full or self.along_nbytes + nbytes > ALONG_NBYTES
+        self.full = self.full or self.attached_nbytes + nbytes > ATTACHED_NBYTES
         if not self.full:
-            self.along, self.along_nbytes = self.along + 1, self.along_nbytes + nbytes
-            self.full = self.along == ALONG_COUNT
+            self.attached, self.attached_nbytes = self.attached + 1, self.attached_nbytes + nbytes
+            self.full = self.attached == ATTACHED_COUNT
 
     def submit_at(self) -> float:
         """When to submit, for the first time or again."""
@@ -104,9 +104,9 @@ class ClientRun:
         at_once = self.submitted or self.full or whole
         return self.repeat_at if at_once else self.begun_at + FIRST_S
 
-    def fly_along(self) -> list[int]:
+    def take_attached(self) -> list[int]:
         """The inputs that go with the first `submit`; with its repetitions none does."""
-        first = list(self.waiting)[: 0 if self.submitted else self.along]
+        first = list(self.waiting)[: 0 if self.submitted else self.attached]
         for item in first:
             del self.waiting[item]
             self.flying[item] = None
@@ -127,7 +127,7 @@ class ClientRun:
         """How many inputs in total may be offered by now. Before the run is accepted, those that
         could go along with it."""
         if self.state != "accepted":
-            return min(ALONG_COUNT, self.asked.window)
+            return min(ATTACHED_COUNT, self.asked.window)
         room = self.asked.window - (self.offered - self.taken)
         return self.offered + max(0, min(self.credit - self.unstored, room))
 

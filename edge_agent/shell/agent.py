@@ -21,7 +21,7 @@ from edge_agent.adapters.courier import Courier
 from edge_agent.adapters.device.battery import Battery
 from edge_agent.adapters.device.memory import collect_and_trim
 from edge_agent.adapters.device.readings import Sensors
-from edge_agent.adapters.device.settings import Settings
+from edge_agent.adapters.device.settings import AgentSettings
 from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.agent_folder import AgentFolder
@@ -41,10 +41,10 @@ from edge_agent.machine.records.events import (
 )
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell.capabilities import capabilities_of
-from edge_agent.shell.carrying import Carrying
-from edge_agent.shell.listening import Listening
+from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
 from edge_agent.shell.numbers import Numbers
+from edge_agent.shell.outbound import Outbound
 from edge_agent.shell.telemetry import TelemetryReader
 from wire.errors import CrowdpipeError, Replaced
 from wire.ids import mint
@@ -59,7 +59,7 @@ DRAIN_S = 10.0  # what is left to say at the end may take this long
 _log = logging.getLogger("crowdpipe.agent")
 
 
-def run(settings: Settings, limits: AgentLimits | None = None) -> int:
+def run(settings: AgentSettings, limits: AgentLimits | None = None) -> int:
     """The exit status; raises a `CrowdpipeError` if the agent could not go on. Ends the process
     itself if a native thread would keep it from ending."""
     capabilities = capabilities_of(settings)
@@ -99,7 +99,7 @@ class AgentShell:
     """`unclean`: a native thread is still at work, so that the interpreter may not come to its end
     by itself."""
 
-    def __init__(self, settings: Settings, folder: AgentFolder, machine: AgentMachine) -> None:
+    def __init__(self, settings: AgentSettings, folder: AgentFolder, machine: AgentMachine) -> None:
         self._settings = settings
         self._machine = machine
         self._boot = mint()
@@ -110,7 +110,7 @@ class AgentShell:
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
-        listening = Listening(self._mailbox, numbers, topics, name, self._boot, __version__)
+        inbound = Inbound(self._mailbox, numbers, topics, name, self._boot, __version__)
         self._connection = Connection(
             broker,
             client_id=name,
@@ -121,26 +121,26 @@ class AgentShell:
                 topics.orchestrator_state,
                 topics.inbox(name),
             ),
-            listener=listening,
+            listener=inbound,
             link=link,
         )
         self._courier = Courier(
-            topics, name, spool, settings.hold_nbytes, listening, self._connection.wake, link
+            topics, name, spool, settings.hold_nbytes, inbound, self._connection.wake, link
         )
-        listening.courier = self._courier
+        inbound.courier = self._courier
         self._fetcher = Fetcher(
             self._cache,
             link,
-            listening,
+            inbound,
             lambda: self._connection.peer_host,
             broker.user,
             broker.secret,
         )
-        self._executor = Executor(self._cache, spool, link, listening, settings.threads)
+        self._executor = Executor(self._cache, spool, link, inbound, settings.threads)
         sensors = Sensors(folder.path, Battery())
         self._telemetry = TelemetryReader(sensors, self._executor, spool, link)
-        self._listening = listening
-        self._carrying = Carrying(
+        self._inbound = inbound
+        self._outbound = Outbound(
             self._mailbox,
             numbers,
             topics,
@@ -171,11 +171,11 @@ class AgentShell:
         _log.info("agent %s: %d blobs cached", self._settings.name, len(cached))
         self._verify_at = time.monotonic() + VERIFY_S
         try:
-            while not self._carrying.ended and self._listening.failure is None:
+            while not self._outbound.ended and self._inbound.failure is None:
                 self._turn()
         finally:
             self._close()
-        failure = self._carrying.failure or self._listening.failure
+        failure = self._outbound.failure or self._inbound.failure
         if failure is not None:
             raise failure
         return 0
@@ -205,14 +205,14 @@ class AgentShell:
         if isinstance(event, MOVING):
             self._sample_at = min(self._sample_at, time.monotonic() + MOVED_SAMPLE_S)
         for instruction in self._machine.handle(event, time.monotonic()):
-            self._carrying.carry_out(instruction)
+            self._outbound.carry_out(instruction)
 
     def _close(self) -> None:
         """In order: what is said is said before the connection ends."""
-        replaced = isinstance(self._carrying.failure, Replaced)
+        replaced = isinstance(self._outbound.failure, Replaced)
         self._connection.close(0.0 if replaced else DRAIN_S)
         self._fetcher.close()
-        if not self._executor.close(0.0 if self._carrying.stuck else DRAIN_S):
+        if not self._executor.close(0.0 if self._outbound.stuck else DRAIN_S):
             _log.warning("what ONNX Runtime was doing does not end; it is given up")
             self.unclean = True
 

@@ -7,7 +7,7 @@ import platform
 import sys
 
 from edge_agent.adapters.device.runtime_version import max_opset, runtime_version
-from edge_agent.adapters.device.settings import Settings
+from edge_agent.adapters.device.settings import AgentSettings
 from wire.errors import OperatorError
 from wire.messages.state import Capabilities
 
@@ -18,7 +18,7 @@ class RuntimeMissing(OperatorError):
     kind = "runtime_missing"
 
 
-def capabilities_of(settings: Settings) -> Capabilities:
+def capabilities_of(settings: AgentSettings) -> Capabilities:
     """Raises `RuntimeMissing`: without ONNX Runtime an agent would only pretend to serve."""
     version = runtime_version()
     if not version:

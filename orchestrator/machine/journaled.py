@@ -16,7 +16,12 @@ from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 from orchestrator.machine.records.transitions import lifecycle_of
-from orchestrator.machine.runs import credits, endings, gathering, requests
+from orchestrator.machine.runs import (
+    aborting,
+    attached_inputs,
+    credits,
+    requests,
+)
 from orchestrator.machine.runs.models import GRACE_S
 from wire.messages.requests import Rejected
 
@@ -60,7 +65,7 @@ def _restore(state: State, stored: StoredRun) -> None:
     for index in stored.inputs:
         _restore_input(state, run, index)
     if stored.fault is not None:
-        endings.restore(state, run, *stored.fault)
+        aborting.restore(state, run, *stored.fault)
 
 
 def _restore_input(state: State, run: Run, index: int) -> None:
@@ -83,7 +88,7 @@ def run_stored(state: State, event: RunStored) -> None:
         state.counts["unknown_record"] += 1
         return
     run.life.move("accepted", state.now)
-    gathering.stored(state, run, event.inputs)
+    attached_inputs.stored(state, run, event.inputs)
     requests.accept(state, run)
 
 

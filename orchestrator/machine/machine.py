@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import journaled as journal
-from orchestrator.machine.devices import liveness, reports, results, sessions
+from orchestrator.machine import journaled
+from orchestrator.machine.devices import liveness, reports, result_frames, sessions
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans import assigning, assignments, barrier, planning
 from orchestrator.machine.records.events import (
@@ -43,9 +43,9 @@ from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import (
     admission,
+    attached_inputs,
     clients,
     credits,
-    gathering,
     models,
     obstacles,
     progress,
@@ -54,7 +54,7 @@ from orchestrator.machine.runs import (
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[Callable[[State], float], ...] = (
-    gathering.check,
+    attached_inputs.check,
     liveness.check,
     clients.check,
     models.check,
@@ -103,13 +103,13 @@ class OrchestratorMachine:
         assignments.publish_changed(self.state)
         if self.state.connection is None:
             return wake
-        return min(wake, self.state.outbox.wake_at_after(self.state.now))
+        return min(wake, self.state.commands.wake_at_after(self.state.now))
 
     def _commands(self) -> list[Instruction]:
         state = self.state
         if state.connection is None:
             return []
-        lines = state.outbox.flush(state.now, state.generation)
+        lines = state.commands.flush(state.now, state.generation)
         return [PublishCommands(device, batch) for device, batch in lines]
 
 
@@ -126,7 +126,7 @@ def _requested(state: State, event: RequestArrived) -> None:
 
 
 HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
-    Started: journal.started,
+    Started: journaled.started,
     GenerationRaised: sessions.generation_raised,
     Connected: sessions.connected,
     Disconnected: sessions.disconnected,
@@ -139,12 +139,12 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     EventsArrived: reports.events_arrived,
     RequestArrived: _requested,
     InputArrived: requests.input_arrived,
-    ResultArrived: results.arrived,
-    FrameLost: results.frame_lost,
-    RunStored: journal.run_stored,
-    InputStored: journal.input_stored,
-    OutcomeStored: journal.outcome_stored,
-    JournalFailed: journal.failed,
+    ResultArrived: result_frames.arrived,
+    FrameLost: result_frames.frame_lost,
+    RunStored: journaled.run_stored,
+    InputStored: journaled.input_stored,
+    OutcomeStored: journaled.outcome_stored,
+    JournalFailed: journaled.failed,
     ForgetAsked: sessions.forget_asked,
     Ticked: _ticked,
 }

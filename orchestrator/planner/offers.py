@@ -34,7 +34,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SegmentRange:
     """Segments `first` to `last`, `last` included; `device` is whom the planner means to have
     it, None where it does not matter."""
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from orchestrator.planner.offers import (
     Offer,
-    Range,
+    SegmentRange,
     disk_need,
     fits,
     hold_need,
@@ -35,7 +35,7 @@ def partition(
     fleet: Sequence[Offer],
     wanted: int | None = None,
     work: Work | None = None,
-) -> tuple[Range, ...]:
+) -> tuple[SegmentRange, ...]:
     """Contiguous ranges that cover the model, each of which fits a device.
 
     `wanted` None: as many as make the batch fastest. Raises `NoDevice`, `FleetTooSmall` (what is
@@ -74,12 +74,12 @@ def check_wanted(manifest: Manifest, wanted: int | None) -> None:
 
 
 def estimated_s(
-    manifest: Manifest, fleet: Sequence[Offer], ranges: Sequence[Range], work: Work
+    manifest: Manifest, fleet: Sequence[Offer], ranges: Sequence[SegmentRange], work: Work
 ) -> float:
     """Seconds of a batch with each range on its device; infinite when one is not there, or does
     not take it."""
     offers = {offer.device: offer for offer in fleet}
-    on: dict[str, list[Range]] = defaultdict(list)
+    on: dict[str, list[SegmentRange]] = defaultdict(list)
     for each in ranges:
         offer = offers.get(each.device or "")
         if offer is None or not _takes(manifest, each, offer):
@@ -89,7 +89,7 @@ def estimated_s(
     return batch_s(stages, work.items)
 
 
-def _takes(manifest: Manifest, each: Range, offer: Offer) -> bool:
+def _takes(manifest: Manifest, each: SegmentRange, offer: Offer) -> bool:
     """Whole or streamed."""
     return any(
         fits(manifest, each.first, each.last, offer, streamed=streamed)
@@ -97,7 +97,7 @@ def _takes(manifest: Manifest, each: Range, offer: Offer) -> bool:
     )
 
 
-def _together(manifest: Manifest, work: Work, offer: Offer, mine: Sequence[Range]) -> Stage:
+def _together(manifest: Manifest, work: Work, offer: Offer, mine: Sequence[SegmentRange]) -> Stage:
     weights = [_weights(manifest, each) for each in mine]
     stages = [
         stage_of(
@@ -112,7 +112,7 @@ def _together(manifest: Manifest, work: Work, offer: Offer, mine: Sequence[Range
     return shared(stages, weights, [each.last - each.first + 1 for each in mine])
 
 
-def _weights(manifest: Manifest, each: Range) -> int:
+def _weights(manifest: Manifest, each: SegmentRange) -> int:
     return sum(segment.weight_nbytes for segment in manifest.segments[each.first : each.last + 1])
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from orchestrator.planner.offers import Offer, Range, Room
+from orchestrator.planner.offers import Offer, Room, SegmentRange
 from orchestrator.planner.stages import Stage, Work, stage_of
 from wire.manifest import Manifest
 
@@ -91,7 +91,7 @@ class Search:
         self._limit_s = math.inf
         self._steps = 0
 
-    def best(self) -> tuple[Range, ...] | None:
+    def best(self) -> tuple[SegmentRange, ...] | None:
         """None if no choice of ranges fits the devices, one each."""
         found = [path for order in self._orders() for path in self._in_order(order)]
         if not self._is_small():
@@ -270,13 +270,15 @@ class Search:
             rest.remove(kind)
         return [*used, *rest]
 
-    def _ranges(self, best: _Path) -> tuple[Range, ...]:
+    def _ranges(self, best: _Path) -> tuple[SegmentRange, ...]:
         names = [list(each) for each in self._names]
         ranges = []
         for step in best.steps():
             if step.option is not None:
                 name = names[step.kind].pop(0)
-                ranges.append(Range(step.first, step.option.last, step.option.streamed, name))
+                ranges.append(
+                    SegmentRange(step.first, step.option.last, step.option.streamed, name)
+                )
         return tuple(ranges)
 
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from orchestrator.planner.offers import Offer, Range, Room
+from orchestrator.planner.offers import Offer, Room, SegmentRange
 from orchestrator.planner.stages import Stage, Work, stage_of
 from wire.manifest import Manifest
 
-_Options = dict[int, list[tuple[Range, Stage]]]
+_Options = dict[int, list[tuple[SegmentRange, Stage]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Path:
     pace_s: float
     fill_s: float
-    ranges: tuple[Range, ...]
+    ranges: tuple[SegmentRange, ...]
 
-    def grown(self, each: Range, stage: Stage) -> _Path:
+    def grown(self, each: SegmentRange, stage: Stage) -> _Path:
         pace_s = max(self.pace_s, stage.pace_s)
         return _Path(pace_s, self.fill_s + stage.fill_s, (*self.ranges, each))
 
@@ -33,7 +33,7 @@ class _Path:
 
 def shared_ranges(
     manifest: Manifest, work: Work, fleet: Sequence[Offer], wanted: int | None
-) -> tuple[Range, ...] | None:
+) -> tuple[SegmentRange, ...] | None:
     """None if even so the model does not fit. A range is streamed only if it was asked for and
     fits no other way: loading in turns is rarer than for each item."""
     for streamed in (False, True) if wanted is not None else (False,):
@@ -46,7 +46,7 @@ def shared_ranges(
 
 def _options(manifest: Manifest, work: Work, fleet: Sequence[Offer], streamed: bool) -> _Options:
     """Each range with the stage of the device that is through with it soonest."""
-    best: dict[tuple[int, int], tuple[Range, Stage]] = {}
+    best: dict[tuple[int, int], tuple[SegmentRange, Stage]] = {}
     for offer in fleet:
         for each in _ranges(manifest, offer, streamed):
             weights = _weights(manifest, each) if each.streamed else None
@@ -60,19 +60,19 @@ def _options(manifest: Manifest, work: Work, fleet: Sequence[Offer], streamed: b
     return options
 
 
-def _ranges(manifest: Manifest, offer: Offer, streamed: bool) -> Iterator[Range]:
+def _ranges(manifest: Manifest, offer: Offer, streamed: bool) -> Iterator[SegmentRange]:
     room = Room(manifest, offer)
     for first in range(len(manifest.segments)):
         for last, must_stream in room.ranges(first):
             if streamed or not must_stream:
-                yield Range(first, last, must_stream)
+                yield SegmentRange(first, last, must_stream)
 
 
-def _weights(manifest: Manifest, each: Range) -> int:
+def _weights(manifest: Manifest, each: SegmentRange) -> int:
     return sum(segment.weight_nbytes for segment in manifest.segments[each.first : each.last + 1])
 
 
-def _fewest(options: _Options, end: int, wanted: int | None) -> tuple[Range, ...] | None:
+def _fewest(options: _Options, end: int, wanted: int | None) -> tuple[SegmentRange, ...] | None:
     layer = {0: _Path(0.0, 0.0, ())}
     for number in range(1, (wanted or end) + 1):
         layer = _more(options, layer)

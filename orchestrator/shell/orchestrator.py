@@ -29,10 +29,10 @@ from orchestrator.machine.records.events import (
     Ticked,
 )
 from orchestrator.planner.times import SegmentTime
-from orchestrator.shell.carrying import Carrying
-from orchestrator.shell.listening import Listening
+from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.mailbox import Mailbox
-from orchestrator.shell.settings import Settings
+from orchestrator.shell.outbound import Outbound
+from orchestrator.shell.settings import OrchestratorSettings
 from wire.errors import CrowdpipeError, TimedOut
 from wire.ids import mint
 from wire.topics import ORCHESTRATOR, Topics
@@ -49,7 +49,7 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 class Orchestrator:
     """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: OrchestratorSettings) -> None:
         self._settings = settings
         self._boot = mint()
         self._topics = Topics(settings.control_root, settings.data_root)
@@ -78,7 +78,7 @@ class Orchestrator:
         try:
             self._journal = Journal(self._home.journal, settings.journal_limit_nbytes)
             self._build()
-            self._listening.generation = self._raised()
+            self._inbound.generation = self._raised()
         except BaseException:
             self._home.close()
             raise
@@ -88,13 +88,13 @@ class Orchestrator:
         """Until the broker is connected and the store was read. Raises `TimedOut` with what it
         waited for, or the error that ended it."""
         deadline = time.monotonic() + timeout_s
-        listening = self._listening
-        for event, what in ((listening.online, "broker"), (listening.models_known, "store")):
+        inbound = self._inbound
+        for event, what in ((inbound.online, "broker"), (inbound.models_known, "store")):
             while not event.wait(min(0.1, max(0.0, deadline - time.monotonic()))):
                 if self._ended.is_set():
                     raise self._failure or TimedOut("the orchestrator was stopped")
                 if time.monotonic() >= deadline:
-                    why = listening.last_fault.get(what, "no answer")
+                    why = inbound.last_fault.get(what, "no answer")
                     raise TimedOut(f"waited {timeout_s:g} s for the {what}: {why}")
 
     def run_forever(self) -> None:
@@ -135,34 +135,34 @@ class Orchestrator:
 
     def _build(self) -> None:
         settings, topics = self._settings, self._topics
-        self._listening = Listening(self._mailbox, topics, self._journal, self._boot, __version__)
-        self._listening.store_base = settings.store_base
+        self._inbound = Inbound(self._mailbox, topics, self._journal, self._boot, __version__)
+        self._inbound.store_base = settings.store_base
         self._connection = Connection(
             settings.broker,
             client_id=settings.broker.user or ORCHESTRATOR,
             first=(Subscription(topics.orchestrator_state),),
             then=self._subscriptions(),
-            listener=self._listening,
+            listener=self._inbound,
         )
         self._courier = Courier(
             topics,
             ORCHESTRATOR,
-            self._listening,
+            self._inbound,
             settings.hold_nbytes,
-            lambda: self._listening.pending.nbytes,
+            lambda: self._inbound.pending.nbytes,
         )
         self._courier.post = self._connection
-        self._listening.courier = self._courier
-        self._carrying = Carrying(
+        self._inbound.courier = self._courier
+        self._outbound = Outbound(
             self._mailbox,
             topics,
             self._journal,
             self._courier,
             self._connection,
-            self._listening,
+            self._inbound,
         )
         self._watch = StoreWatch(
-            settings.store, self._listening, settings.store_user, settings.store_secret
+            settings.store, self._inbound, settings.store_user, settings.store_secret
         )
 
     def _subscriptions(self) -> tuple[Subscription, ...]:
@@ -191,9 +191,9 @@ class Orchestrator:
     def _run(self) -> None:
         try:
             self._begin()
-            while not self._stopping.is_set() and self._listening.failure is None:
+            while not self._stopping.is_set() and self._inbound.failure is None:
                 self._turn()
-            self._failure = self._listening.failure
+            self._failure = self._inbound.failure
         except CrowdpipeError as error:
             self._failure = error
         except Exception as error:
@@ -205,7 +205,7 @@ class Orchestrator:
 
     def _begin(self) -> None:
         runs = tuple(_stored(run) for run in self._journal.replay())
-        generation = self._listening.generation
+        generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
         self._handle(Started(self._boot, generation, runs, self._settings.store_base, times))
@@ -230,7 +230,7 @@ class Orchestrator:
     def _handle(self, event: Event) -> None:
         for instruction in self._machine.handle(event, time.monotonic()):
             _log.debug("%s", instruction)
-            self._carrying.carry_out(instruction)
+            self._outbound.carry_out(instruction)
 
     def _close(self) -> None:
         steps: tuple[Any, ...] = (
@@ -248,8 +248,8 @@ class Orchestrator:
                 self._failure = self._failure or error
 
     def _say_farewell(self) -> None:
-        if self._listening.online.is_set() and self._listening.failure is None:
-            self._connection.publish(self._listening.farewell())
+        if self._inbound.online.is_set() and self._inbound.failure is None:
+            self._connection.publish(self._inbound.farewell())
 
 
 def _stored(run: JournaledRun) -> StoredRun:

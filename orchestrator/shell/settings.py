@@ -41,7 +41,7 @@ STORE_EXAMPLE = "http://127.0.0.1:8080"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OrchestratorSettings:
     """`home` is the folder of the journal: `orchestrator` in the home folder that people name.
     `store` is where the orchestrator reaches the store; `store_base` is what devices are told:
     without a host, the broker's as each device reaches it. Without a login of its own the store is
@@ -64,11 +64,11 @@ class Settings:
 
 def make_settings(
     broker: str, store: str, home: Path, store_base: str | None = None, **others: Any
-) -> Settings:
+) -> OrchestratorSettings:
     """Settings from addresses as people write them. Raises `InvalidUrl` or `InvalidSettings`."""
     login = parse_url(broker)
     plain, user, secret = _split_store(store)
-    return Settings(
+    return OrchestratorSettings(
         broker=login,
         store=plain,
         home=home,
@@ -106,7 +106,7 @@ def _split_store(store: str) -> tuple[str, str | None, str | None]:
 
 def read_settings(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None
-) -> Settings:
+) -> OrchestratorSettings:
     """All settings, checked. `flags` that are None were not given; `flags["option"]` holds
     `name=value` texts. Raises `InvalidSettings` or `InvalidUrl`."""
     plain: dict[str, Any] = _read_file(file) if file is not None else {}
@@ -118,7 +118,7 @@ def read_settings(
     return _settings(plain, options)
 
 
-def _settings(plain: dict[str, Any], options: dict[str, Any]) -> Settings:
+def _settings(plain: dict[str, Any], options: dict[str, Any]) -> OrchestratorSettings:
     for name, example in (("broker", EXAMPLE), ("store", STORE_EXAMPLE)):
         if not plain.get(name):
             raise InvalidSettings(f"which {name}? Give --{name}, as in --{name} {example}")

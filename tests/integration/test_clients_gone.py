@@ -80,7 +80,7 @@ def test_the_run_of_a_client_that_was_killed_waits_and_then_ends(
     )
     assert served.orchestrator is not None
     state = served.orchestrator._machine.state
-    assert not any(plan.flying for plan in state.plans.values())
+    assert not any(plan.in_flight for plan in state.plans.values())
     ended = until(watcher, lambda told: told.status != "running")
     assert ended.status == "failed"
     assert "nothing was heard of this run's client" in (ended.reason or "")

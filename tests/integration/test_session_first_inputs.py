@@ -1,4 +1,4 @@
-"""The first inputs go along with `submit`, over a real broker and a real journal on disk."""
+"""The first inputs are attached to `submit`, over a real broker and a real journal on disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def records(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
 def left(system: System) -> tuple[int, int]:
     """Bytes of frames in memory, and runs in the journal."""
     assert system.orchestrator is not None
-    return system.orchestrator._listening.pending.nbytes, len(system.orchestrator._journal.replay())
+    return system.orchestrator._inbound.pending.nbytes, len(system.orchestrator._journal.replay())
 
 
 def test_a_lone_input_is_stored_in_one_commit_with_its_run(
@@ -55,8 +55,8 @@ def test_a_lone_input_is_stored_in_one_commit_with_its_run(
         caplog.set_level(logging.DEBUG, "crowdpipe.orchestrator")
         for _ in range(RUNS):
             np.testing.assert_array_equal(session.run(None, {"x": X})[0], wanted)
-        along = [each for each in records(caplog, "StoreRun") if "inputs=(0,)" in each]
-        assert len(along) == RUNS
+        attached = [each for each in records(caplog, "StoreRun") if "inputs=(0,)" in each]
+        assert len(attached) == RUNS
         assert not records(caplog, "StoreInput")
         list(session.run_many([{"x": X}] * 30))
         assert "inputs=(0," in records(caplog, "StoreRun")[-1]
@@ -64,7 +64,7 @@ def test_a_lone_input_is_stored_in_one_commit_with_its_run(
 
 def test_what_came_along_is_answered_once_and_computed(person: Person, manifest: Manifest):
     run = mint()
-    person.ask(Submit(run, "mlp", count=1, along=1))
+    person.ask(Submit(run, "mlp", count=1, attached=1))
     person.send(manifest, run, 0, x=X)
     person.finish(run, 1)
     accepted: Accepted = person.answer(Accepted, run)
@@ -77,7 +77,7 @@ def test_what_came_along_is_answered_once_and_computed(person: Person, manifest:
 
 def test_of_a_refused_run_nothing_is_left(system: System, person: Person, manifest: Manifest):
     run = mint()
-    person.ask(Submit(run, "nowhere", count=2, along=2))
+    person.ask(Submit(run, "nowhere", count=2, attached=2))
     for item in range(2):
         person.send(manifest, run, item, x=X)
     said = person.until(

@@ -21,10 +21,10 @@ def test_a_run_over_three_devices_gives_what_the_whole_model_gives() -> None:
 @pytest.mark.parametrize("part_nbytes", [None, 150])
 def test_an_input_that_goes_along_saves_a_commit_and_two_ways(part_nbytes: int | None) -> None:
     took = {}
-    for along in (0, 1):
+    for attached in (0, 1):
         world = World(25, 25, 25, part_nbytes=part_nbytes)
         world.succeed(world.submit("warm", items=1))
-        took[along] = world.succeed(world.submit("r", items=1, along=along))
+        took[attached] = world.succeed(world.submit("r", items=1, attached=attached))
         world.rest()
     assert took[0] - took[1] > SYNC_S + 1.5 * HOP_S
 

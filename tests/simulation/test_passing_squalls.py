@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.simulation.network import Weather
 from tests.simulation.world import World
-from wire.messages.requests import ALONG_COUNT
+from wire.messages.requests import ATTACHED_COUNT
 
 RUNS_LIMIT = 3
 END_LIMIT_S = 600.0
@@ -49,14 +49,14 @@ class Squall(RuleBasedStateMachine):
         items=st.integers(1, 12),
         barrier=st.booleans(),
         exact=st.booleans(),
-        along=st.sampled_from([0, 1, ALONG_COUNT]),
+        attached=st.sampled_from([0, 1, ATTACHED_COUNT]),
         then_s=SHORTLY,
     )
     def a_run_is_submitted(
-        self, items: int, barrier: bool, exact: bool, along: int, then_s: float
+        self, items: int, barrier: bool, exact: bool, attached: int, then_s: float
     ) -> None:
         name = f"run{len(self.world.client.runs)}"
-        self.world.submit(name, items, along, barrier=barrier, exact=exact)
+        self.world.submit(name, items, attached, barrier=barrier, exact=exact)
         self.world.clock.run_for(then_s)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 10.0]))
@@ -147,7 +147,7 @@ TestSquall.settings = settings(
 def test_inputs_that_overtake_their_submit_or_come_twice_cost_nothing(seed: int) -> None:
     world = World(25, 25, 25)
     world.broker.weather = Weather(doubling=0.2, delay_s=0.3, random=Random(seed))
-    runs = [world.submit(f"r{at}", items=3, along=2) for at in range(12)]
+    runs = [world.submit(f"r{at}", items=3, attached=2) for at in range(12)]
     world.succeed(*runs)
     assert world.orchestrator.machine.state.counts["stray_input"], "none overtook its submit"
     world.calm()

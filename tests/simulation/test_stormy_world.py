@@ -14,7 +14,7 @@ from tests.simulation.network import Weather
 from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun
 from tests.simulation.world import World
-from wire.messages.requests import ALONG_COUNT
+from wire.messages.requests import ATTACHED_COUNT
 
 OPTIONS = OrchestratorOptions(item_limit_s=120.0, no_device_s=30.0)
 END_LIMIT_S = 1200.0
@@ -25,7 +25,7 @@ LONG = st.sampled_from([1.0, 5.0, 40.0])
 FAULTS = ["failing", "fatal", "rotten", "refused", "stuck", "late"]
 SHORTLY = st.floats(0.0, 1.5, width=16)
 WHICH = st.integers(0, 4)
-ALONG = st.sampled_from([0, 1, ALONG_COUNT])
+ALONG = st.sampled_from([0, 1, ATTACHED_COUNT])
 
 
 class Storm(RuleBasedStateMachine):
@@ -39,7 +39,7 @@ class Storm(RuleBasedStateMachine):
         part_nbytes=st.sampled_from([None, 150]),
         seed=st.integers(0, 1000),
         items=st.integers(1, 12),
-        along=ALONG,
+        attached=ALONG,
     )
     def begin(
         self,
@@ -50,7 +50,7 @@ class Storm(RuleBasedStateMachine):
         part_nbytes: int | None,
         seed: int,
         items: int,
-        along: int,
+        attached: int,
     ) -> None:
         self.world = World(
             *memory_mb,
@@ -61,7 +61,7 @@ class Storm(RuleBasedStateMachine):
             hold_nbytes=hold_nbytes,
             part_nbytes=part_nbytes,
         )
-        self.world.submit("run0", items, along)
+        self.world.submit("run0", items, attached)
 
     @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)
     @rule(
@@ -69,7 +69,7 @@ class Storm(RuleBasedStateMachine):
         barrier=st.booleans(),
         exact=st.booleans(),
         partitions=st.sampled_from([None, None, 1, 2, 3]),
-        along=ALONG,
+        attached=ALONG,
         then_s=SHORTLY,
     )
     def a_run_is_submitted(
@@ -78,12 +78,12 @@ class Storm(RuleBasedStateMachine):
         barrier: bool,
         exact: bool,
         partitions: int | None,
-        along: int,
+        attached: int,
         then_s: float,
     ) -> None:
         name = f"run{len(self.world.client.runs)}"
         asked = min(partitions, len(self.world.manifest.segments)) if partitions else None
-        self.world.submit(name, items, along, barrier=barrier, exact=exact, partitions=asked)
+        self.world.submit(name, items, attached, barrier=barrier, exact=exact, partitions=asked)
         self.world.clock.run_for(then_s)
 
     @precondition(lambda self: len(self.world.client.runs) == RUNS_LIMIT)

@@ -51,12 +51,12 @@ class ClientRun:
     name: str
     items: int
     options: RunOptions
-    along: int = 0
+    attached: int = 0
     accepted: bool = False
     rejected: str | None = None
     credit: int = 0
     stored: set[int] = field(default_factory=set)
-    flying: dict[int, None] = field(default_factory=dict)
+    in_flight: dict[int, None] = field(default_factory=dict)
     outcomes: dict[int, str] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     cancelling: bool = False
@@ -77,13 +77,15 @@ class VirtualClient:
         self._again()
 
     def submit(
-        self, name: str, items: int, options: RunOptions | None = None, along: int = 0
+        self, name: str, items: int, options: RunOptions | None = None, attached: int = 0
     ) -> ClientRun:
-        """`along`: so many inputs are sent right behind, the first time."""
-        run = self.runs[name] = ClientRun(name, items, options or RunOptions(), min(along, items))
-        self._submit(run, run.along)
-        for item in range(run.along):
-            run.flying[item] = None
+        """`attached`: so many inputs are sent right behind, the first time."""
+        run = self.runs[name] = ClientRun(
+            name, items, options or RunOptions(), min(attached, items)
+        )
+        self._submit(run, run.attached)
+        for item in range(run.attached):
+            run.in_flight[item] = None
             self._send(run, item)
         return run
 
@@ -100,8 +102,8 @@ class VirtualClient:
         self.gone = False
         self._again()
 
-    def _submit(self, run: ClientRun, along: int = 0) -> None:
-        self._say(Submit(run.name, self.world.manifest.name, run.options, run.items, along))
+    def _submit(self, run: ClientRun, attached: int = 0) -> None:
+        self._say(Submit(run.name, self.world.manifest.name, run.options, run.items, attached))
 
     def _say(self, request: Request) -> None:
         self.world.broker.publish(self.party, f"requests/{self.party}", record.encode(request))
@@ -122,7 +124,7 @@ class VirtualClient:
                 self._say(CancelRun(run.name))
                 self._say(Resume(run.name))
             else:
-                run.flying.clear()
+                run.in_flight.clear()
                 self._say(Resume(run.name))
         self.world.clock.later(ASK_AGAIN_S, self._again)
 
@@ -159,7 +161,7 @@ class VirtualClient:
 
     def _accepted(self, run: ClientRun, told: Accepted) -> None:
         if not run.accepted:
-            run.flying.clear()  # what came along and is not told here was not taken
+            run.in_flight.clear()  # what came along and is not told here was not taken
         run.accepted, run.credit = True, told.credit
         self._note(run, told.stored)
 
@@ -170,16 +172,16 @@ class VirtualClient:
     def _note(self, run: ClientRun, ranges: tuple[tuple[int, int], ...]) -> None:
         for first, last in ranges:
             run.stored.update(range(first, last + 1))
-        for item in run.stored & run.flying.keys():
-            del run.flying[item]
+        for item in run.stored & run.in_flight.keys():
+            del run.in_flight[item]
         self._feed(run)
 
     def _feed(self, run: ClientRun) -> None:
         for item in range(run.items):
-            if len(run.flying) >= run.credit or run.cancelling:
+            if len(run.in_flight) >= run.credit or run.cancelling:
                 return
-            if item not in run.stored and item not in run.flying:
-                run.flying[item] = None
+            if item not in run.stored and item not in run.in_flight:
+                run.in_flight[item] = None
                 self._send(run, item)
 
     def _send(self, run: ClientRun, item: int) -> None:

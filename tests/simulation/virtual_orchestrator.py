@@ -55,7 +55,7 @@ class VirtualOrchestrator:
         self.generations: list[int] = []
         self.assignments: list[tuple[float, str, Assignment]] = []
         self.up_since: float | None = None
-        self.ended: dict[tuple[str, int], tuple[float, float]] = {}  # when; listening since
+        self.ended: dict[tuple[str, int], tuple[float, float]] = {}  # when; inbound since
         self.courier = VirtualCourier(world.clock, self, world.part_nbytes)
         self._forget_process()
 

@@ -160,11 +160,11 @@ class World:
     # what tests ask
 
     def submit(
-        self, name: str = "r1", items: int = 6, along: int = 0, **options: object
+        self, name: str = "r1", items: int = 6, attached: int = 0, **options: object
     ) -> ClientRun:
         if not self.model_there:
             self.removed.add(name)
-        return self.client.submit(name, items, RunOptions(**options), along)  # type: ignore[arg-type]  # as given
+        return self.client.submit(name, items, RunOptions(**options), attached)  # type: ignore[arg-type]  # as given
 
     def complete(self, *runs: ClientRun, limit_s: float = 120.0) -> float:
         """Until these are over; seconds that took."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from edge_agent.adapters.runtime.partition import Partition
+from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.store.cache import BlobCache
 from orchestrator.segmentation.checking.verify import Feeds, Outputs, to_array, to_value
 from wire.ids import PartitionId
@@ -50,7 +50,7 @@ def run_on_device(
     prepare_nbytes: int | None = None,
 ) -> Outputs:
     """The model's outputs by name, from all its segments as one partition."""
-    partition = Partition(
+    partition = LoadedPartition(
         assignment_of(manifest, exact),
         cache,
         streamed=streamed,

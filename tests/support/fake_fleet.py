@@ -135,12 +135,12 @@ class World:
                 return
 
     def submit(
-        self, run: str = "r1", items: int = 3, options: RunOptions | None = None, along: int = 0
+        self, run: str = "r1", items: int = 3, options: RunOptions | None = None, attached: int = 0
     ) -> None:
         """Submit it, with its first inputs right behind."""
         self.feeding[run] = (0, items)
-        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items, along))
-        for item in range(along):
+        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items, attached))
+        for item in range(attached):
             self.feed(run, item)
 
     def ask(self, request: Request, party: str = CLIENT) -> None:

@@ -26,7 +26,7 @@ from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.shell.orchestrator import Orchestrator
-from orchestrator.shell.settings import Settings, make_settings
+from orchestrator.shell.settings import OrchestratorSettings, make_settings
 from tests.support.agent_process import ROOT, AgentProcess
 from tests.support.broker import BrokerUnderTest, fresh_name
 from tests.support.models import save
@@ -233,7 +233,7 @@ class System:
         self.orchestrator: Orchestrator | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
-    def settings(self, **others: Any) -> Settings:
+    def settings(self, **others: Any) -> OrchestratorSettings:
         others.setdefault("options", QUICK)
         return make_settings(
             str(self.broker.orchestrator), self.store.base, self.home / "orchestrator", **others

@@ -15,8 +15,8 @@ from wire.ids import check_name
 
 Transport = Literal["auto", "zlib", "raw", "fp16", "int8"]
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
-ALONG_COUNT = 4  # so many inputs may be sent along with `submit`, …
-ALONG_NBYTES = 1 << 20  # … if their frames together have no more bytes
+ATTACHED_COUNT = 4  # so many inputs may be attached to `submit`, …
+ATTACHED_NBYTES = 1 << 20  # … if their frames together have no more bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """`along`: so many first inputs come right behind. Run and inputs are then stored together,
+    """`attached`: so many first inputs come right behind. Run and inputs are then stored together,
     and answered once. What `accepted` does not list of them was not taken, and is sent again."""
 
     type: ClassVar[str] = "submit"
@@ -43,7 +43,7 @@ class Submit:
     model: str
     options: RunOptions = RunOptions()
     count: int | None = None
-    along: int = 0
+    attached: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.run, "run id")

@@ -52,7 +52,7 @@ class InvalidSettings(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """`memory_nbytes` bounds what partitions take above the agent's own floor, `disk_nbytes` the
     cached blobs, `hold_nbytes` the frames held in memory and on disk."""
 
@@ -70,7 +70,7 @@ class Settings:
 
 def read_settings(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None
-) -> Settings:
+) -> AgentSettings:
     """All settings, checked. `flags` that are None were not given.
 
     Raises `InvalidSettings` or `InvalidName`.
@@ -82,13 +82,13 @@ def read_settings(
     return _settings(plain)
 
 
-def _settings(plain: dict[str, Any]) -> Settings:
+def _settings(plain: dict[str, Any]) -> AgentSettings:
     if not plain.get("broker"):
         raise InvalidSettings(f"which broker? Give --broker, as in --broker {EXAMPLE}")
     broker = parse_url(str(plain["broker"]))
     name = _name(plain, broker)
     folder = Path(str(plain.get("cache") or _default_folder(name))).expanduser()
-    return Settings(
+    return AgentSettings(
         name=name,
         broker=broker,
         folder=folder,

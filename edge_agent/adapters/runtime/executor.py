@@ -19,8 +19,8 @@ from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
 from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.deflating import Deflating
 from edge_agent.adapters.runtime.frame_tensors import Emitted, emit, open_frame, values_of
+from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.onnx_runtime import import_runtime
-from edge_agent.adapters.runtime.partition import Partition
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.spool import Spool
 from wire.errors import (
@@ -97,7 +97,7 @@ class Executor:
         self._threads = threads
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="executor", daemon=True)
-        self._partition: Partition | None = None
+        self._partition: LoadedPartition | None = None
         self._floor_nbytes = 0
         self._loaded_at_s = float("-inf")
         self._cost_done, self._cost_s = 0.0, 0.0
@@ -205,7 +205,7 @@ class Executor:
             trim()
             self._floor_nbytes = rss_nbytes()
         before = rss_nbytes()
-        self._partition = Partition(
+        self._partition = LoadedPartition(
             assigned,
             self._cache,
             streamed=streamed,

@@ -85,9 +85,9 @@ def _rebooted(state: State, device: Device) -> None:
     device.residency.clear()
     device.refused.clear()
     device.last_seq, device.gap, device.unacknowledged = None, None, 0
-    device.budget_limit_nbytes, device.obeyed = None, (0, 0)
+    device.budget_limit_nbytes, device.applied_stamp = None, (0, 0)
     device.offset_s, device.rtt_s = None, None
-    state.outbox.drop(device.name)
+    state.commands.drop(device.name)
     if device.life.state != "lost":
         device.life.move("lost", state.now, "it started anew")
     device_gone(state, device.name, "its device started anew")
@@ -148,7 +148,7 @@ def lose(state: State, device: Device, why: str) -> None:
     if not device.life.settle("lost", state.now, why):
         return
     device.engaged_since = None
-    state.outbox.drop(device.name)
+    state.commands.drop(device.name)
     device_gone(state, device.name, f"{device.name} is gone: {why}")
 
 
@@ -156,7 +156,7 @@ def ping(state: State, device: Device) -> None:
     state.pings += 1
     nonce = f"{state.generation}-{state.pings}"
     device.pinged_at, device.ping = state.now, (nonce, state.now)
-    state.outbox.post(device.name, Ping(nonce))
+    state.commands.post(device.name, Ping(nonce))
 
 
 def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
@@ -173,7 +173,7 @@ def heard_again(state: State) -> None:
     """We were away or asleep: nobody's silence meant anything."""
     state.heard_at = state.now
     state.liveness_dirty = True
-    for _, item in state.flying():
+    for _, item in state.in_flight():
         item.check_at = max(item.check_at, state.now + state.options.stall_s)
 
 

@@ -22,7 +22,7 @@ EVERY = 32  # … and from then on
 def task_done(state: State, device: Device, partition: PartitionId) -> None:
     count = device.tasks[partition] = device.tasks.get(partition, 0) + 1
     if count in ASKED_AT or count % EVERY == 0:
-        state.outbox.post(device.name, Profile(partition))
+        state.commands.post(device.name, Profile(partition))
 
 
 def profiled(state: State, device: Device, told: Profiled) -> None:

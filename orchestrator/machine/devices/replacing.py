@@ -15,9 +15,10 @@ from orchestrator.machine.plans.assigning import assign, candidates, choose, tak
 from orchestrator.machine.plans.planning import break_plan, repartition
 from orchestrator.machine.records.device import Device, Refusal
 from orchestrator.machine.records.item import Item
-from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
-from orchestrator.planner.placement import rank
+from orchestrator.planner.ranking import rank
 from wire.errors import OverBudget
 from wire.memory import resident_need, streamed_need
 from wire.messages.residency import Failure
@@ -63,7 +64,7 @@ def _take_all(state: State, name: str, why: str) -> list[tuple[Plan, list[Placem
 
 def _replace(state: State, plan: Plan, placements: Sequence[Placement], why: str) -> None:
     choose(state, plan)
-    if not plan.flying:
+    if not plan.in_flight:
         return
     for placement in placements:
         if placement in plan.placements and placement.device is None:
@@ -80,7 +81,7 @@ def placement_failed(
     placement.life.settle("failed", state.now, failure.reason)
     take(state, placement, f"{device.name} failed: {failure.kind}")
     choose(state, plan)
-    if not plan.flying:
+    if not plan.in_flight:
         return
     if assign(state, plan, placement, f"instead of {device.name}"):
         return

@@ -22,7 +22,8 @@ from orchestrator.machine.records.events import (
 )
 from orchestrator.machine.records.instructions import RaiseGeneration
 from orchestrator.machine.records.item import Item
-from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
 from wire.errors import TooLarge
 from wire.ids import ActivationId, PartitionId
@@ -76,10 +77,10 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
     if device is None:
         return
     stamp = (told.generation, told.revision)
-    if stamp < device.obeyed:
+    if stamp < device.applied_stamp:
         state.counts["stale_residency"] += 1
         return
-    device.obeyed = stamp
+    device.applied_stamp = stamp
     _take_residency(state, device, told.partitions)
     assignments.publish_to_orphan(state, device)
 
@@ -94,7 +95,7 @@ def _take_residency(
     for plan, placement in _served(state, device):
         entry = device.residency.get(placement.partition)
         stamp = placement.stamps.get(device.name)
-        if entry is not None and stamp is not None and device.obeyed >= stamp:
+        if entry is not None and stamp is not None and device.applied_stamp >= stamp:
             _settle(state, plan, placement, device, entry)
 
 
@@ -165,7 +166,7 @@ def _acknowledge(state: State, device: Device, fresh: int) -> None:
     due_at = state.now if hurry else state.now + state.options.coalesce_s
     if hurry:
         device.unacknowledged = 0
-    state.outbox.acknowledge(device.name, device.boot, device.last_seq or 0, due_at)
+    state.commands.acknowledge(device.name, device.boot, device.last_seq or 0, due_at)
 
 
 def _find(state: State, device: Device, run: str, index: int) -> Item | None:
@@ -173,12 +174,12 @@ def _find(state: State, device: Device, run: str, index: int) -> Item | None:
     known = state.runs.get(run)
     if known is None:
         state.counts["unknown_run"] += 1
-        state.outbox.cancel_run(device.name, run)
+        state.commands.cancel_run(device.name, run)
         return None
     item = known.items.get(index)
     if item is None:
         state.counts["late_event"] += 1
-        state.outbox.cancel_item(device.name, run, index, state.now)
+        state.commands.cancel_item(device.name, run, index, state.now)
         return None
     item.touched[device.name] = None
     return item
@@ -241,7 +242,7 @@ def _note_sent(
     published = state.published.get(device.name)
     if cut == plan.end:
         item.sent[cut] = ORCHESTRATOR
-    elif published is not None and device.obeyed >= published.stamp:
+    elif published is not None and device.applied_stamp >= published.stamp:
         after = plan.stage_of(cut)
         if after is not None and after.device is not None:
             item.sent[cut] = after.device
@@ -321,8 +322,8 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
     _outrank(state, told.generation)
     device.cached = set(told.cached)
     device.inventoried_at = state.now
-    if (told.generation, told.revision) >= device.obeyed:
-        device.obeyed = (told.generation, told.revision)
+    if (told.generation, told.revision) >= device.applied_stamp:
+        device.applied_stamp = (told.generation, told.revision)
         _take_residency(state, device, told.partitions)
         assignments.publish_to_orphan(state, device)
     inputs = list(told.inputs)
@@ -338,7 +339,7 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
         device.doubtful = False
         recovery.doubt(state, device.name)
     recovery.reconcile(state, device.name)
-    for plan, item in state.flying():
+    for plan, item in state.in_flight():
         recovery.resend_all(state, plan, item)
 
 
@@ -347,7 +348,7 @@ def _forget_unheard(
 ) -> None:
     """Frames that we believed there and that are not. A device may hold an activation as the
     output that it made, and lack it as the input that it sent to itself."""
-    for _, item in state.flying():
+    for _, item in state.in_flight():
         for table, held in ((item.inputs, inputs), (item.outputs, outputs)):
             for cut in [cut for cut, holders in table.items() if device.name in holders]:
                 if ActivationId(item.run, item.index, cut) not in held:
@@ -374,7 +375,7 @@ def _output_held(state: State, device: Device, at: ActivationId) -> None:
 def _publish_unheard(state: State, device: Device) -> None:
     """It does not know its newest assignment: say it again."""
     published = state.published.get(device.name)
-    if published is not None and device.obeyed < published.stamp:
+    if published is not None and device.applied_stamp < published.stamp:
         assignments.publish_again(state, device.name)
 
 

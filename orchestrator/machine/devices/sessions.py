@@ -78,7 +78,7 @@ def forget_asked(state: State, event: ForgetAsked) -> None:
     state.devices.forget(event.device)
     state.estimates.forget(event.device)
     state.emit(ForgetTimes(device=event.device))
-    state.outbox.drop(event.device)
+    state.commands.drop(event.device)
     published = state.published.pop(event.device, None)
     if published is not None:
         state.revisions[event.device] = published.revision  # if it comes back, it obeys higher ones

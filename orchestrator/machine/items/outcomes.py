@@ -31,7 +31,7 @@ def _end(state: State, item: Item, outcome: Outcome, result: ActivationId | None
     run = state.runs[item.run]
     plan = state.plans.get(run.plan_key)
     if plan is not None:
-        plan.flying.pop(item.key, None)
+        plan.in_flight.pop(item.key, None)
         plan.moved_at = state.now
     run.dequeue(item.index)
     run.wave.pop(item.index, None)
@@ -85,11 +85,11 @@ def _let_go(state: State, item: Item, outcome: Outcome) -> None:
     if not straight:
         for device in item.touched:
             if state.devices.reachable(device):
-                state.outbox.cancel_item(device, item.run, item.index, state.now)
+                state.commands.cancel_item(device, item.run, item.index, state.now)
         return
     for cut, held in item.outputs.items():
         for device in held:
-            state.outbox.release(device, item.run, cut, item.index, state.now)
+            state.commands.release(device, item.run, cut, item.index, state.now)
 
 
 def drop_standins(state: State, plan: Plan, item: Item) -> None:

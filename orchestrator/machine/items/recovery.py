@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.records.instructions import SendInput
 from orchestrator.machine.records.item import Item
-from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
 from wire.ids import ActivationId
 from wire.messages.commands import Send
@@ -82,7 +83,7 @@ def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> 
         _send_input(state, item, move.to)
     elif item.parked.pop(move.cut, None) != move.holder or force:
         # What is parked goes by itself once the route is filled.
-        state.outbox.post(move.holder, Send(item.run, move.cut, (item.index,), move.to))
+        state.commands.post(move.holder, Send(item.run, move.cut, (item.index,), move.to))
     return True
 
 
@@ -97,7 +98,7 @@ def _send_input(state: State, item: Item, to: str) -> None:
 
 def forget_device(state: State, device: str) -> None:
     """All frames it held are out of reach; go on from elsewhere where that can be."""
-    for plan, item in state.flying():
+    for plan, item in state.in_flight():
         if item.forget_holder(device):
             state.close_barriers(item.run)
             item.opened = {cut: who for cut, who in item.opened.items() if who != device}
@@ -109,7 +110,7 @@ def forget_device(state: State, device: str) -> None:
 def doubt(state: State, device: str) -> None:
     """It connected anew, perhaps because the broker died, and said what it holds: whatever else
     was under way to it, or from it to others, counts as sent no more."""
-    for _, item in state.flying():
+    for _, item in state.in_flight():
         for cut, to in list(item.sent.items()):
             concerned = to == device or device in item.outputs.get(cut, ())
             if concerned and to not in item.inputs.get(cut, ()):
@@ -150,7 +151,7 @@ def check(state: State) -> float:
 
 def _check_plan(state: State, plan: Plan) -> None:
     plan.check_at = NEVER
-    for item in list(plan.flying.values()):
+    for item in list(plan.in_flight.values()):
         if item.retry_at <= state.now:
             item.retry_at = NEVER
             resend_all(state, plan, item, force=True)
@@ -242,7 +243,7 @@ def waits_for(plan: Plan, item: Item) -> str:
 
 def reconcile(state: State, device: str) -> None:
     """The device said what it holds: whoever was asked about may go on."""
-    for plan, item in state.flying():
+    for plan, item in state.in_flight():
         if item.asked and device in involved(plan, item):
             item.asked = False
             if item.rounds >= AFRESH_ROUNDS:

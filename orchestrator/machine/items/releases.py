@@ -12,7 +12,7 @@ def received(state: State, item: Item, cut: int) -> None:
     """The activation at `cut` came to its dependent: outputs at earlier cuts may go."""
     for earlier in [at for at in item.outputs if at < cut]:
         for device in item.outputs.pop(earlier):
-            state.outbox.release(device, item.run, earlier, item.index, state.now)
+            state.commands.release(device, item.run, earlier, item.index, state.now)
         item.parked.pop(earlier, None)
 
 
@@ -23,7 +23,7 @@ def held_late(state: State, item: Item, cut: int, device: str) -> bool:
         for at, holders in item.inputs.items()
     ):
         return False
-    state.outbox.release(device, item.run, cut, item.index, state.now)
+    state.commands.release(device, item.run, cut, item.index, state.now)
     return True
 
 
@@ -36,7 +36,7 @@ def make_way(state: State, device: str) -> None:
             for cut in _idle_cuts(plan, item):
                 if device in item.outputs[cut]:
                     item.forget_frame(item.outputs, device, cut)
-                    state.outbox.release(device, item.run, cut, item.index, state.now)
+                    state.commands.release(device, item.run, cut, item.index, state.now)
                     state.counts["made_way"] += 1
 
 

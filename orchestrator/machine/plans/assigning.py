@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from orchestrator.machine.items.recovery import resend_all
 from orchestrator.machine.records.device import Device
-from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
 from orchestrator.planner.deferral import Outlook, waits
-from orchestrator.planner.offers import Offer, Range, fits
+from orchestrator.planner.offers import Offer, SegmentRange, fits
 from orchestrator.planner.partitioning import estimated_s
-from orchestrator.planner.placement import Candidate, Choice, one_each, rank, spread
+from orchestrator.planner.ranking import Candidate, Choice, one_each, rank, spread
 from orchestrator.planner.stages import stage_of
 from wire.manifest import Manifest
 
@@ -216,7 +217,7 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
         return False
     _give(state, placement, placement.choice.device, why)
     _make_room(state, plan, placement.choice.device)
-    for item in list(plan.flying.values()):
+    for item in list(plan.in_flight.values()):
         resend_all(state, plan, item)
     return True
 
@@ -231,7 +232,7 @@ def spread_out(state: State, plan: Plan) -> None:
         ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
         if ranked and ranked[0].tier < MUST_EVICT_TIER:
             take(state, placement, f"{ranked[0].device} can keep it resident")
-            if plan.flying:
+            if plan.in_flight:
                 assign(state, plan, placement, "a device of its own came")
             else:
                 choose(state, plan)
@@ -247,10 +248,10 @@ def _helps(state: State, plan: Plan, placement: Placement, name: str) -> bool:
     return estimated_s(manifest, fleet, after, work) < estimated_s(manifest, fleet, before, work)
 
 
-def ranges_as_placed(plan: Plan) -> tuple[Range, ...]:
+def ranges_as_placed(plan: Plan) -> tuple[SegmentRange, ...]:
     """Each range with the device that has it, or is expected to."""
     return tuple(
-        Range(each.partition.first, each.partition.last, each.streamed, each.likely)
+        SegmentRange(each.partition.first, each.partition.last, each.streamed, each.likely)
         for each in plan.placements
     )
 
@@ -283,7 +284,7 @@ def _give(state: State, placement: Placement, device: str, why: str) -> None:
 def _make_room(state: State, plan: Plan, device: str) -> None:
     """Plans without work give way: their partitions stay cached on the device's disk."""
     for other in state.plans.values():
-        if other is not plan and not other.flying:
+        if other is not plan and not other.in_flight:
             for placement in other.placements:
                 if placement.device == device:
                     take(state, placement, "its device serves another model")
@@ -305,7 +306,7 @@ def assign_due(state: State) -> float:
     wake = NEVER
     for plan in state.plans.values():
         plan.due_at = NEVER
-        if plan.flying and any(placement.device is None for placement in plan.placements):
+        if plan.in_flight and any(placement.device is None for placement in plan.placements):
             _assign_plan(state, plan)
         wake = min(wake, plan.due_at)
     return wake
@@ -328,7 +329,7 @@ def _assign_plan(state: State, plan: Plan) -> None:
 def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
     first = placement.partition.first
     starts = [
-        state.now - item.started[first] for item in plan.flying.values() if first in item.started
+        state.now - item.started[first] for item in plan.in_flight.values() if first in item.started
     ]
     device = state.devices.get(placement.likely)
     transfer_s = 0.0
@@ -341,14 +342,16 @@ def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
         ready_s=ready_s(state, placement),
         compute_s=compute_s(state, placement) * _together(state, plan),
         transfer_s=transfer_s,
-        arrived=any(first in item.inputs or first in item.outputs for item in plan.flying.values()),
+        arrived=any(
+            first in item.inputs or first in item.outputs for item in plan.in_flight.values()
+        ),
         started_s=max(starts, default=None),
     )
 
 
 def _together(state: State, plan: Plan) -> int:
     """Tasks that a stage does before the next can start: a barrier run's whole wave."""
-    item = next(iter(plan.flying.values()))
+    item = next(iter(plan.in_flight.values()))
     run = state.runs.get(item.run)
     return max(1, len(run.wave)) if run is not None and run.options.barrier else 1
 

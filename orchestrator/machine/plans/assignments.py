@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.instructions import PublishAssignment
-from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
 from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
 from wire.topics import ORCHESTRATOR
@@ -45,9 +46,9 @@ def publish_to_orphan(state: State, device: Device) -> None:
     model that is not there any more. What else an orchestrator before us gave it stays warm."""
     if device.name in state.published or state.connection is None:
         return
-    if device.obeyed[0] == state.generation:
+    if device.applied_stamp[0] == state.generation:
         known = state.revisions.get(device.name, 0)
-        state.revisions[device.name] = max(known, device.obeyed[1])
+        state.revisions[device.name] = max(known, device.applied_stamp[1])
         _publish(state, device.name)
     elif state.now >= state.models_by and _serves_unknown(state, device):
         _publish(state, device.name)

@@ -51,7 +51,7 @@ def _open(state: State, plan: Plan, run: Run, cut: int, wave: list[Item]) -> boo
         else:
             whole = whole and any(at > cut for at in (*item.inputs, *item.outputs))
     for device, items in waiting.items():
-        state.outbox.post(device, Open(run.run, cut, tuple(sorted(items))))
+        state.commands.post(device, Open(run.run, cut, tuple(sorted(items))))
     return whole
 
 

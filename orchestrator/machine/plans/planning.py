@@ -22,10 +22,11 @@ from orchestrator.machine.plans.assigning import (
     spread_out,
     take,
 )
-from orchestrator.machine.records.plan import Plan, PlanKey, Want, placement_of
+from orchestrator.machine.records.placement import placement_of
+from orchestrator.machine.records.plan import Plan, PlanKey, Want
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, Range
+from orchestrator.planner.offers import Offer, SegmentRange
 from orchestrator.planner.partitioning import estimated_s, partition
 from orchestrator.planner.stages import BATCH
 from wire.errors import (
@@ -115,13 +116,13 @@ def _judge(state: State, plan: Plan, leader: Run) -> float:
     if names != plan.fleet:
         plan.fleet, plan.fleet_since, plan.judged = names, state.now, False
         _refresh(state, plan)
-    elif not plan.flying and _unplaceable(plan):
+    elif not plan.in_flight and _unplaceable(plan):
         choose(state, plan)  # another plan took its devices meanwhile
-    elif not plan.flying and leader.run != plan.judged_for:
+    elif not plan.in_flight and leader.run != plan.judged_for:
         plan.judged &= state.now < plan.judged_at + JUDGE_EVERY_S
     wake = _compare(state, plan, leader)
     renew = plan.retiring or _unplaceable(plan) or plan.want != leader.want
-    if renew and not plan.flying:
+    if renew and not plan.in_flight:
         _renew(state, plan, leader)
     return wake
 
@@ -137,7 +138,7 @@ def items_of(count: int | None) -> int:
 
 def _compare(state: State, plan: Plan, leader: Run) -> float:
     """Once per change of the fleet, or per run: whether another plan would be so much better."""
-    stable_at = plan.fleet_since + STABLE_S if plan.flying else state.now
+    stable_at = plan.fleet_since + STABLE_S if plan.in_flight else state.now
     if not compatible(plan, leader):
         plan.retiring = True
     elif not plan.judged and state.now < stable_at:
@@ -153,7 +154,7 @@ def _compare(state: State, plan: Plan, leader: Run) -> float:
 def _refresh(state: State, plan: Plan) -> None:
     """Preliminary choices among the devices there are now."""
     choose(state, plan)
-    if plan.flying and _unplaceable(plan):
+    if plan.in_flight and _unplaceable(plan):
         repartition(state, plan)
 
 
@@ -191,7 +192,7 @@ def _worth_replacing(state: State, plan: Plan, leader: Run) -> bool:
 
 
 def draft(
-    state: State, manifest: Manifest, exact: bool, want: Want, ranges: Sequence[Range]
+    state: State, manifest: Manifest, exact: bool, want: Want, ranges: Sequence[SegmentRange]
 ) -> Plan:
     """A plan that is nobody's, with preliminary devices."""
     plan = Plan((manifest.digest, exact), manifest, want)
@@ -221,7 +222,7 @@ def _renew(state: State, plan: Plan, leader: Run) -> None:
 
 def best_ranges(
     state: State, manifest: Manifest, exact: bool, want: Want, items: int
-) -> tuple[Range, ...]:
+) -> tuple[SegmentRange, ...]:
     """The planner's ranges, unless those that the devices already serve are about as good."""
     fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact, items)
     fresh = partition(manifest, fleet, want.partitions, work)
@@ -234,7 +235,7 @@ def best_ranges(
 
 def _served_ranges(
     state: State, manifest: Manifest, exact: bool, fleet: Sequence[Offer]
-) -> tuple[Range, ...] | None:
+) -> tuple[SegmentRange, ...] | None:
     """Ranges that cover the model, each reported by a device of its own: an earlier
     orchestrator's plan, or what is left of ours."""
     held: dict[int, list[tuple[int, str, bool]]] = {}
@@ -249,21 +250,23 @@ def _served_ranges(
 
 def _tilings(
     held: dict[int, list[tuple[int, str, bool]]], first: int, end: int, used: frozenset[str]
-) -> Iterator[tuple[Range, ...]]:
+) -> Iterator[tuple[SegmentRange, ...]]:
     if first == end:
         yield ()
         return
     for last, device, streamed in held.get(first, ()):
         if device not in used and last < end:
             for rest in _tilings(held, last + 1, end, used | {device}):
-                yield (Range(first, last, streamed, device), *rest)
+                yield (SegmentRange(first, last, streamed, device), *rest)
 
 
-def install(state: State, plan: Plan, ranges: Sequence[Range], fleet: frozenset[str]) -> None:
+def install(
+    state: State, plan: Plan, ranges: Sequence[SegmentRange], fleet: frozenset[str]
+) -> None:
     """Put these ranges in the place of those before; items in flight go on by recovery."""
     for placement in plan.placements:
         take(state, placement, "its plan was replaced")
-    for item in plan.flying.values():
+    for item in plan.in_flight.values():
         drop_standins(state, plan, item)
         item.detours.clear()
         item.opened.clear()
@@ -294,14 +297,14 @@ def repartition(state: State, plan: Plan) -> bool:
     return all(placement.likely is not None for placement in plan.placements)
 
 
-def ranges_of(plan: Plan) -> tuple[Range, ...]:
+def ranges_of(plan: Plan) -> tuple[SegmentRange, ...]:
     return tuple(
-        Range(each.partition.first, each.partition.last, each.streamed, each.meant)
+        SegmentRange(each.partition.first, each.partition.last, each.streamed, each.meant)
         for each in plan.placements
     )
 
 
-def _spans(ranges: Sequence[Range]) -> list[tuple[int, int]]:
+def _spans(ranges: Sequence[SegmentRange]) -> list[tuple[int, int]]:
     return [(each.first, each.last) for each in ranges]
 
 
@@ -360,7 +363,7 @@ def try_again(state: State, key: PlanKey) -> None:
     """A new run may follow a repair that no device can see: what devices failed with for lack of
     the store's bytes is forgotten, once for each run, and only while nothing is in flight."""
     plan = state.plans.get(key)
-    if plan is None or plan.flying:
+    if plan is None or plan.in_flight:
         return
     if plan.broken is not None and plan.broken.kind in MENDED_AT_THE_DESK:
         plan.broken_until = float("-inf")

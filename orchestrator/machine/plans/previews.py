@@ -14,11 +14,12 @@ from orchestrator.machine.plans.planning import (
     usable_names,
 )
 from orchestrator.machine.records.device import Device
-from orchestrator.machine.records.plan import Placement, Plan, Want
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan, Want
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, Range, fits, mebibytes
+from orchestrator.planner.offers import Offer, SegmentRange, fits, mebibytes
 from orchestrator.planner.partitioning import check_wanted, estimated_s
-from orchestrator.planner.placement import check_policy, duration
+from orchestrator.planner.ranking import check_policy, duration
 from orchestrator.planner.stages import Work
 from wire.errors import CrowdpipeError, FleetTooSmall
 from wire.manifest import Manifest
@@ -130,7 +131,7 @@ def _slower(plan: Plan, name: str, fleet: Sequence[Offer], work: Work) -> str:
     )
 
 
-def _ways_with(ranges: Sequence[Range], name: str) -> list[tuple[Range, ...]]:
+def _ways_with(ranges: Sequence[SegmentRange], name: str) -> list[tuple[SegmentRange, ...]]:
     """The device in another's place, or taking a part of its segments off one end."""
     ways = []
     for at, each in enumerate(ranges):

@@ -35,7 +35,7 @@ class _Tray:
             yield self.acknowledge
 
 
-class Outbox:
+class CommandQueue:
     def __init__(self, coalesce_s: float) -> None:
         self._coalesce_s = coalesce_s
         self._trays: dict[str, _Tray] = {}

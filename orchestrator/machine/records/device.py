@@ -31,7 +31,7 @@ class Refusal:
 @dataclass(slots=True)
 class Device:
     """`last_seq`: the last event of this boot that was handled; None if unknown because the boot
-    is older than our knowledge. `obeyed`: the stamp of the assignment it last answered.
+    is older than our knowledge. `applied_stamp`: the stamp of the assignment it last answered.
     `doubtful`: it connected anew, and what was under way to and from it may be lost.
     `tasks`: how many of each partition it did. `progress_at`: when it last did anything for
     anyone. `offset_s` is its clock minus ours."""
@@ -52,7 +52,7 @@ class Device:
     offset_s: float | None = None
     cached: set[str] = field(default_factory=set)
     residency: dict[PartitionId, PartitionResidency] = field(default_factory=dict)
-    obeyed: tuple[int, int] = (0, 0)
+    applied_stamp: tuple[int, int] = (0, 0)
     last_seq: int | None = None
     gap: tuple[int, int, float] | None = None
     unacknowledged: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from orchestrator.machine.records.command_queue import Outbox
+from orchestrator.machine.records.command_queue import CommandQueue
 from orchestrator.machine.records.device import Device, Registry
 from orchestrator.machine.records.instructions import Instruction, Respond, SendInput
 from orchestrator.machine.records.item import Item
@@ -23,15 +23,15 @@ from wire.messages.assignment import Assignment
 from wire.messages.commands import Report
 from wire.messages.requests import Response
 
-GRAVES_LIMIT = 1000  # ids of forgotten runs that are still known to have been
+TOMBSTONES_LIMIT = 1000  # ids of forgotten runs that are still known to have been
 REPORT_EVERY_S = 2.0
 
 
 class State:
     """`gathering`: runs whose first inputs are still coming. `counts` tells what was dropped or
-    refused, by name. `graves` are forgotten runs' ids, with kind and reason of what to answer to
-    those who still ask. `revisions`: the last that forgotten devices were told, one for each that
-    a person named."""
+    refused, by name. `tombstones` are ids of forgotten runs, with kind and reason of what to answer
+    to those who still ask. `revisions`: the last that forgotten devices were told, one for each
+    that a person named."""
 
     def __init__(self, options: OrchestratorOptions) -> None:
         self.options = options
@@ -58,10 +58,10 @@ class State:
         self.turn = 0
         self.pings = 0
         self.estimates = Estimates()
-        self.outbox = Outbox(options.coalesce_s)
+        self.commands = CommandQueue(options.coalesce_s)
         self.counts: Counter[str] = Counter()
         self.clear_at: dict[str, float] = {}
-        self.graves: dict[str, tuple[str, str]] = {}
+        self.tombstones: dict[str, tuple[str, str]] = {}
         self.published: dict[str, Assignment] = {}
         self.revisions: dict[str, int] = {}
         self.assignments_dirty = False
@@ -89,19 +89,19 @@ class State:
         run = self.runs.get(item.run)
         return self.plans.get(run.plan_key) if run is not None else None
 
-    def flying(self) -> Iterator[tuple[Plan, Item]]:
+    def in_flight(self) -> Iterator[tuple[Plan, Item]]:
         """Every admitted item with its plan."""
         for plan in self.plans.values():
-            for item in list(plan.flying.values()):
+            for item in list(plan.in_flight.values()):
                 yield plan, item
 
     def engaged(self) -> set[str]:
         """Devices that hold tasks or frames, or are about to."""
         busy: set[str] = set()
         for plan in self.plans.values():
-            if plan.flying:
+            if plan.in_flight:
                 busy.update(plan.devices())
-        for _, item in self.flying():
+        for _, item in self.in_flight():
             busy.update(item.holders())
         return busy
 
@@ -125,7 +125,7 @@ class State:
         """Have it say what it holds, at most once in a while."""
         if device.reachable and self.now - device.reported_at >= REPORT_EVERY_S:
             device.reported_at = self.now
-            self.outbox.post(device.name, Report())
+            self.commands.post(device.name, Report())
 
     def close_barriers(self, run: str | None = None) -> None:
         """Something was placed or received anew: look at every cut of the run (or of all)."""
@@ -133,8 +133,8 @@ class State:
             if run in (None, each.run):
                 each.opened_cuts.clear()
 
-    def bury(self, run: str, kind: str, reason: str) -> None:
+    def leave_tombstone(self, run: str, kind: str, reason: str) -> None:
         """Remember how it ended, for a client that did not hear it."""
-        self.graves[run] = (kind, reason)
-        while len(self.graves) > GRAVES_LIMIT:
-            del self.graves[next(iter(self.graves))]
+        self.tombstones[run] = (kind, reason)
+        while len(self.tombstones) > TOMBSTONES_LIMIT:
+            del self.tombstones[next(iter(self.tombstones))]

@@ -21,7 +21,7 @@ TABLE: dict[Kind, Table] = {
         "draining": ("unproven", "alive", "lost"),
         "lost": ("unproven", "alive", "draining"),
     },
-    # gathering: waits for the inputs that come along. storing: on its way to disk with them, not
+    # gathering: waits for its attached inputs. storing: on its way to disk with them, not
     # yet accepted.
     "run": {
         "gathering": ("storing", "cancelled"),

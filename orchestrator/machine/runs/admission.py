@@ -96,7 +96,7 @@ def _admit_next(state: State, run: Run) -> bool:
     if run.options.barrier:
         _admit_wave(state, plan, run)
         return False
-    if len(_flying_of(plan, run)) >= window_of(state, plan, run) or not has_room(state, plan):
+    if len(_in_flight_of(plan, run)) >= window_of(state, plan, run) or not has_room(state, plan):
         return False
     return _enter(state, plan, run)
 
@@ -114,8 +114,8 @@ def window_of(state: State, plan: Plan, run: Run) -> int:
     return state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
 
 
-def _flying_of(plan: Plan, run: Run) -> list[Item]:
-    return [item for item in plan.flying.values() if item.run == run.run]
+def _in_flight_of(plan: Plan, run: Run) -> list[Item]:
+    return [item for item in plan.in_flight.values() if item.run == run.run]
 
 
 def has_room(state: State, plan: Plan) -> bool:
@@ -128,26 +128,26 @@ def shed(state: State) -> None:
     for device in state.devices:
         hold = device.capabilities.hold_nbytes if device.capabilities is not None else 0
         while device.reachable and reserved_nbytes(state, device.name) > hold:
-            there = _flying_on(state, device.name)
+            there = _in_flight_on(state, device.name)
             if len(there) <= 1:
                 break
             send_home(state, *max(there, key=lambda pair: (pair[1].life.since, pair[1].key)))
 
 
-def _flying_on(state: State, device: str) -> list[tuple[Plan, Item]]:
-    return [pair for pair in state.flying() if pair[0].hop_nbytes_on(device)]
+def _in_flight_on(state: State, device: str) -> list[tuple[Plan, Item]]:
+    return [pair for pair in state.in_flight() if pair[0].hop_nbytes_on(device)]
 
 
 def send_home(state: State, plan: Plan, item: Item) -> None:
     """Out of flight, back to what waits: its room is free for others."""
     run = state.runs[item.run]
-    plan.flying.pop(item.key)
+    plan.in_flight.pop(item.key)
     run.wave.pop(item.index, None)
     run.admitted -= 1
     drop_standins(state, plan, item)
     for cut, held in item.outputs.items():
         for name in held:
-            state.outbox.post(name, Release(item.run, cut, (item.index,)))
+            state.commands.post(name, Release(item.run, cut, (item.index,)))
     item.go_home(state.now)
     run.enqueue(item)
     state.counts["sent_home"] += 1
@@ -163,7 +163,7 @@ def _device_has_room(state: State, plan: Plan, name: str) -> bool:
 
 def reserved_nbytes(state: State, device: str) -> int:
     """Worst-case bytes on this device of all items in flight."""
-    return sum(len(plan.flying) * plan.hop_nbytes_on(device) for plan in state.plans.values())
+    return sum(len(plan.in_flight) * plan.hop_nbytes_on(device) for plan in state.plans.values())
 
 
 def _admit_wave(state: State, plan: Plan, run: Run) -> None:
@@ -195,7 +195,7 @@ def _enter(state: State, plan: Plan, run: Run) -> bool:
     run.life.settle("running", state.now)
     if run.options.barrier:
         run.wave[item.index] = None
-    plan.flying[item.key] = item
+    plan.in_flight[item.key] = item
     plan.moved_at = state.now
     watch(state, plan, item)
     resend_all(state, plan, item)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.machine.runs import admission, endings
+from orchestrator.machine.runs import aborting, admission
 from wire.errors import TimedOut
 
 NEVER = float("inf")
@@ -57,7 +57,7 @@ def _let_wait(state: State, run: Run) -> None:
     run.silent, run.granted, run.progress_dirty = True, 0, True
     state.counts["silent_client"] += 1
     plan = state.plans.get(run.plan_key)
-    for item in list(plan.flying.values()) if plan is not None else ():
+    for item in list(plan.in_flight.values()) if plan is not None else ():
         if plan is not None and item.run == run.run:
             admission.send_home(state, plan, item)
 
@@ -66,4 +66,4 @@ def _end(state: State, run: Run) -> None:
     state.counts["gone_client"] += 1
     limit_s = state.options.client_gone_s
     reason = f"nothing was heard of this run's client for {limit_s:.0f} s, so it ended"
-    endings.end(state, run, TimedOut.kind, reason)
+    aborting.end(state, run, TimedOut.kind, reason)

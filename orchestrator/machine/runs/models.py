@@ -9,7 +9,7 @@ from orchestrator.machine.records.events import ModelAdded, ModelRemoved
 from orchestrator.machine.records.instructions import ClearModel, ForgetTimes, PublishModel
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.machine.runs import credits, endings
+from orchestrator.machine.runs import aborting, credits
 from wire.errors import UnknownModel
 from wire.manifest import Manifest
 from wire.messages.model import summary_of
@@ -98,5 +98,5 @@ def _check_devices(state: State) -> float:
 
 def _fail_run(state: State, run: Run, reason: str) -> None:
     if run.open:
-        endings.end(state, run, UnknownModel.kind, reason)
+        aborting.end(state, run, UnknownModel.kind, reason)
         state.respond(run.party, Rejected(run.run, UnknownModel.kind, reason))

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans.absence import absent
 from orchestrator.machine.records.device import Device
-from orchestrator.machine.records.plan import Placement, Plan
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.run import Obstacle, Run
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import admission
@@ -107,7 +108,7 @@ def no_partition(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
 
 def _stuck(state: State, run: Run, plan: Plan | None) -> tuple[Device, Placement] | None:
     """Where the run's oldest item in flight waits, if nothing was heard from there for long."""
-    mine = [item for item in plan.flying.values() if item.run == run.run] if plan else []
+    mine = [item for item in plan.in_flight.values() if item.run == run.run] if plan else []
     placement = recovery.waits_at(plan, mine[0]) if plan is not None and mine else None
     device = state.devices.get(placement.device) if placement is not None else None
     if placement is None or device is None:
@@ -118,7 +119,7 @@ def _stuck(state: State, run: Run, plan: Plan | None) -> tuple[Device, Placement
 
 def no_news(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
     """The item that was let in first is somewhere, and nothing is heard of it."""
-    mine = [item for item in plan.flying.values() if item.run == run.run] if plan else []
+    mine = [item for item in plan.in_flight.values() if item.run == run.run] if plan else []
     if plan is None or not mine:
         return None
     heard_at = max(recovery.last_sign(state, plan, item) for item in mine)
@@ -132,7 +133,7 @@ def no_room(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
     """Nothing of it is let in, though its plan stands."""
     if plan is None or not run.waiting or plan.starved_since is not None:
         return None
-    if any(item.run == run.run for item in plan.flying.values()):
+    if any(item.run == run.run for item in plan.in_flight.values()):
         return None
     since = run.items[run.waiting[0]].life.since
     if state.now < max(since, run.moved_at, state.heard_at) + LONG_S:

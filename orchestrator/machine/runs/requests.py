@@ -21,10 +21,16 @@ from orchestrator.machine.records.item import Item, input_fault
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 from orchestrator.machine.records.transitions import lifecycle_of
-from orchestrator.machine.runs import clients, credits, endings, gathering, obstacles
+from orchestrator.machine.runs import (
+    aborting,
+    attached_inputs,
+    clients,
+    credits,
+    obstacles,
+)
 from orchestrator.machine.runs.models import awaits_model
 from orchestrator.planner.partitioning import check_wanted, require
-from orchestrator.planner.placement import check_policy
+from orchestrator.planner.ranking import check_policy
 from wire.errors import (
     CrowdpipeError,
     InvalidInput,
@@ -64,9 +70,9 @@ def _submit(state: State, party: str, asked: Submit) -> None:
     if known is not None:
         _submit_again(state, party, known)
         return
-    if asked.run in state.graves:
+    if asked.run in state.tombstones:
         state.counts["late_submit"] += 1
-        state.respond(party, Rejected(asked.run, *state.graves[asked.run]))
+        state.respond(party, Rejected(asked.run, *state.tombstones[asked.run]))
         return
     try:
         manifest = _checked(state, asked)
@@ -89,7 +95,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
     )
     state.runs[run.run] = run
     try_again(state, run.plan_key)
-    gathering.begin(state, run, asked.along)
+    attached_inputs.begin(state, run, asked.attached)
 
 
 def _submit_again(state: State, party: str, run: Run) -> None:
@@ -165,11 +171,11 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
     if run is None or (run.kept and not run.open):
         return
     if run.state == "gathering":
-        gathering.cancel(state, run, CANCELLED)
+        attached_inputs.cancel(state, run, CANCELLED)
         return
     if not run.kept:
         run.items.clear()  # they go from disk with the run; nobody was told that they are there
-    endings.end(state, run, RunCancelled.kind, CANCELLED)
+    aborting.end(state, run, RunCancelled.kind, CANCELLED)
 
 
 def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
@@ -213,7 +219,7 @@ def input_arrived(state: State, event: InputArrived) -> None:
     run = state.gathering.get(at.run)
     if run is not None and run.party == event.party and at.cut == 0:
         clients.heard(state, run)
-        gathering.input_arrived(state, run, head)
+        attached_inputs.input_arrived(state, run, head)
         return
     run = state.runs.get(at.run)
     if run is None or run.party != event.party or not run.open or at.cut != 0:
@@ -242,7 +248,7 @@ def input_arrived(state: State, event: InputArrived) -> None:
 
 
 def _tell_gone(state: State, party: str, run: str) -> None:
-    kind, reason = state.graves.get(run, (TimedOut.kind, UNKNOWN_RUN))
+    kind, reason = state.tombstones.get(run, (TimedOut.kind, UNKNOWN_RUN))
     state.respond(party, Rejected(run, kind, reason))
 
 
@@ -250,7 +256,7 @@ def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
     """Whoever sends inputs to a run that takes none is told, once it can know. That of one that was
     never heard of may be overtaking its `submit`."""
     at = event.head.activation
-    if run is None and at.run not in state.graves:
+    if run is None and at.run not in state.tombstones:
         told = Rejected(at.run, TimedOut.kind, UNKNOWN_RUN, doubtful=True)
         state.respond(event.party, told)
     elif run is None:

@@ -38,7 +38,10 @@ def test_an_agent_that_only_started_has_loaded_none_of_it() -> None:
     ("code", "loads"),
     [
         ("import wire.ids; wire.ids.digest_of(b'x')", "hashlib"),
-        ("import edge_agent.adapters.store.download as d; d.http.client.HTTPConnection", "http.client"),
+        (
+            "import edge_agent.adapters.store.download as d; d.http.client.HTTPConnection",
+            "http.client",
+        ),
         ("import paho.mqtt.client as p; p.ssl.create_default_context()", "ssl"),
         ("import paho.mqtt.client as p; p.urllib.request.getproxies()", "urllib.request"),
     ],

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes
 from edge_agent.adapters.device.runtime_version import max_opset, runtime_version
+from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.onnx_runtime import Segment
 from edge_agent.adapters.runtime.onnx_values import (
     element_of,
@@ -22,7 +23,6 @@ from edge_agent.adapters.runtime.onnx_values import (
     strings_value,
     value_of,
 )
-from edge_agent.adapters.runtime.partition import Partition
 from edge_agent.adapters.store.cache import BlobCache
 from tests.support.chain import Chain
 from wire.elements import Element, nbytes_of
@@ -178,7 +178,7 @@ def make_chain(tmp_path: Path) -> Callable[..., CachedChain]:
 def test_a_partition_computes_what_the_whole_model_does(make_chain, exact: bool, streamed: bool):
     chain = make_chain()
     x = np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)
-    partition = Partition(
+    partition = LoadedPartition(
         chain.assigned(exact), chain.cache, streamed=streamed, budget_nbytes=BUDGET
     )
     values, seconds = partition.run({"h0": value_of(Element.FLOAT, x.shape, x.tobytes())})
@@ -198,7 +198,7 @@ def test_streaming_keeps_the_weights_of_no_segment_in_memory(make_chain):
     for streamed in (True, False):
         collect_and_trim()
         before = rss_nbytes()
-        partition = Partition(
+        partition = LoadedPartition(
             chain.assigned(), chain.cache, streamed=streamed, budget_nbytes=2 * BUDGET
         )
         for _ in range(3):
@@ -215,7 +215,9 @@ def test_swapping_partitions_leaves_nothing_in_memory(make_chain):
         for at in range(5):
             streamed = round_ % 2 == 0
             assigned = chain.assigned(first=at, last=at)
-            partition = Partition(assigned, chain.cache, streamed=streamed, budget_nbytes=BUDGET)
+            partition = LoadedPartition(
+                assigned, chain.cache, streamed=streamed, budget_nbytes=BUDGET
+            )
             partition.run({f"h{at}": value_of(Element.FLOAT, (64, 768), bytes(4 * 64 * 768))})
             partition.close()
         after.append(rss_nbytes())
@@ -226,16 +228,16 @@ def test_more_than_the_budget_is_refused_before_anything_is_loaded(make_chain):
     chain = make_chain()
     need = resident_need(chain.refs)
     with pytest.raises(OverBudget, match="--memory"):
-        Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=need - 1)
-    Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=need).close()
+        LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=need - 1)
+    LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=need).close()
 
 
 def test_what_grows_beyond_the_budget_while_loading_is_refused(make_chain, monkeypatch):
     """The formula may be wrong about a graph: what is measured has the last word."""
     chain = make_chain(layers=3, width=3072)  # 36 MiB a segment
-    monkeypatch.setattr("edge_agent.adapters.runtime.partition.resident_need", lambda _: 0)
+    monkeypatch.setattr("edge_agent.adapters.runtime.loaded_partition.resident_need", lambda _: 0)
     with pytest.raises(OverBudget, match="took"):
-        Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=16 << 20)
+        LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=16 << 20)
 
 
 def test_a_missing_blob_and_a_rotten_one_are_refused(make_chain):
@@ -243,21 +245,21 @@ def test_a_missing_blob_and_a_rotten_one_are_refused(make_chain):
     rotten = chain.refs[1].weights[0].digest
     chain.cache.path(rotten).write_bytes(b"rot")
     with pytest.raises(BlobCorrupt):
-        Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
+        LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
     with pytest.raises(BlobMissing):
-        Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
+        LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
 
 
 def test_a_frame_without_a_needed_tensor_is_refused(make_chain):
     chain = make_chain()
-    partition = Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
+    partition = LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
     with pytest.raises(Malformed, match="h0"):
         partition.run({"other": value_of(Element.FLOAT, (1,), bytes(4))})
 
 
 def test_a_shape_that_the_graph_refuses_is_a_typed_error_in_one_line(make_chain):
     chain = make_chain()
-    partition = Partition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
+    partition = LoadedPartition(chain.assigned(), chain.cache, streamed=False, budget_nbytes=BUDGET)
     with pytest.raises(ComputeFailed) as failed:
         partition.run({"h0": value_of(Element.FLOAT, (1, 3), bytes(12))})
     assert len(str(failed.value)) < 400

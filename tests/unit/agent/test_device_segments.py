@@ -15,8 +15,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.mapping import bring_in, is_cached
-from edge_agent.adapters.runtime.partition import Partition
 from edge_agent.adapters.runtime.row_graph import without_row_reads
 from edge_agent.adapters.store.cache import BlobCache
 from orchestrator.segmentation.checking.verify import Feeds, compare, identical, run_whole
@@ -232,7 +232,7 @@ def load_altered(cut: Cut, model: onnx.ModelProto) -> None:
     cut.cache.admit(graph.digest)
     assigned = assignment_of(cut.manifest, False)
     altered = replace(assigned, segments=(replace(assigned.segments[0], graph=graph),))
-    Partition(altered, cut.cache, streamed=False, budget_nbytes=BUDGET_NBYTES)
+    LoadedPartition(altered, cut.cache, streamed=False, budget_nbytes=BUDGET_NBYTES)
 
 
 # --- what was prepared ------------------------------------------------------------------------
@@ -247,12 +247,12 @@ def load(tmp_path: Path) -> Iterator[Callable[[], dict[str, int]]]:
         nodes, [value("x", ["n", 64])], [value("y", ["n", 64])], {"w": floats(rng, 64, 64)}
     )
     cut = Cut(model, tmp_path, ())
-    loaded: list[Partition] = []
+    loaded: list[LoadedPartition] = []
 
     def load_now() -> dict[str, int]:
         cache = BlobCache(cut.cache.folder)
         assigned = assignment_of(cut.manifest, False)
-        loaded.append(Partition(assigned, cache, streamed=False, budget_nbytes=BUDGET_NBYTES))
+        loaded.append(LoadedPartition(assigned, cache, streamed=False, budget_nbytes=BUDGET_NBYTES))
         made = cache.prepared.made_since()
         assert (loaded[-1].prepare_s > 0) == bool(made)
         return made

@@ -13,8 +13,8 @@ from crowdpipe.client.runs import FIRST_S
 from crowdpipe.client.surroundings import ABSENT_S, ANSWER_LIMIT_S
 from wire.ids import ActivationId
 from wire.messages.requests import (
-    ALONG_COUNT,
-    ALONG_NBYTES,
+    ATTACHED_COUNT,
+    ATTACHED_NBYTES,
     Accepted,
     AcknowledgeResults,
     CancelRun,
@@ -140,10 +140,10 @@ def test_inputs_go_out_within_the_credits(desk: Desk):
 
 def test_the_first_inputs_go_right_behind_the_submit(desk: Desk):
     connect(desk)
-    assert ask(desk, 2) == [ins.Grant("r", ALONG_COUNT)]
+    assert ask(desk, 2) == [ins.Grant("r", ATTACHED_COUNT)]
     assert offer(desk, 0) == []
     assert offer(desk, 1) == [
-        ins.Say(Submit("r", "toy", OPTIONS, 2, along=2)),
+        ins.Say(Submit("r", "toy", OPTIONS, 2, attached=2)),
         ins.SendInput(ActivationId("r", 0, 0)),
         ins.SendInput(ActivationId("r", 1, 0)),
     ]
@@ -152,27 +152,27 @@ def test_the_first_inputs_go_right_behind_the_submit(desk: Desk):
 def test_no_more_inputs_go_along_than_may_and_the_others_wait(desk: Desk):
     connect(desk)
     ask(desk)
-    told = offer(desk, *range(ALONG_COUNT))
-    assert requests(told, Submit)[0].along == ALONG_COUNT
-    assert sent(told) == list(range(ALONG_COUNT))
-    assert not sent(offer(desk, ALONG_COUNT))
-    told = desk.answer(Accepted("r", "d" * 64, 4, ((0, ALONG_COUNT - 1),)))
-    assert sent(told) == [ALONG_COUNT]
+    told = offer(desk, *range(ATTACHED_COUNT))
+    assert requests(told, Submit)[0].attached == ATTACHED_COUNT
+    assert sent(told) == list(range(ATTACHED_COUNT))
+    assert not sent(offer(desk, ATTACHED_COUNT))
+    told = desk.answer(Accepted("r", "d" * 64, 4, ((0, ATTACHED_COUNT - 1),)))
+    assert sent(told) == [ATTACHED_COUNT]
 
 
 def test_inputs_that_are_large_wait_until_the_run_is_accepted(desk: Desk):
     connect(desk)
     ask(desk)
-    offer(desk, 0, nbytes=ALONG_NBYTES - 1)
+    offer(desk, 0, nbytes=ATTACHED_NBYTES - 1)
     told = offer(desk, 1, nbytes=2) + offer(desk, 2, nbytes=1)
-    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, None, along=1)]
+    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, None, attached=1)]
     assert sent(told) == [0]
 
 
 def test_a_large_first_input_holds_nothing_up(desk: Desk):
     connect(desk)
     ask(desk)
-    told = offer(desk, 0, nbytes=ALONG_NBYTES + 1)
+    told = offer(desk, 0, nbytes=ATTACHED_NBYTES + 1)
     assert requests(told, Submit) == [Submit("r", "toy", OPTIONS)]
     assert not sent(told)
 
@@ -183,7 +183,7 @@ def test_a_submit_waits_only_a_moment_for_inputs(desk: Desk):
     offer(desk, 0)
     assert not desk.pass_time(FIRST_S / 2)
     told = desk.pass_time(FIRST_S / 2)
-    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, None, along=1)]
+    assert requests(told, Submit) == [Submit("r", "toy", OPTIONS, None, attached=1)]
     assert sent(told) == [0]
 
 

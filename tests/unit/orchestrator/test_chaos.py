@@ -55,7 +55,7 @@ class Chaos(RuleBasedStateMachine):
         barrier=st.booleans(),
         exact=st.booleans(),
         partitions=st.sampled_from([None, None, 1, 2, 3]),
-        along=st.integers(0, 6),
+        attached=st.integers(0, 6),
     )
     def submit(
         self,
@@ -64,13 +64,13 @@ class Chaos(RuleBasedStateMachine):
         barrier: bool,
         exact: bool,
         partitions: int | None,
-        along: int,
+        attached: int,
     ) -> None:
         if run in self.asked or (partitions or 1) > len(self.world.manifest.segments):
             return
         self.asked[run] = items
         options = RunOptions(exact=exact, barrier=barrier, partitions=partitions)
-        self.world.submit(run, items, options, min(along, items))
+        self.world.submit(run, items, options, min(attached, items))
 
     @rule(after_s=seconds)
     def time_passes(self, after_s: float) -> None:
@@ -282,7 +282,7 @@ class Chaos(RuleBasedStateMachine):
     def no_state_is_left(self) -> None:
         world = self.world
         world.run_for(2.0)
-        assert not any(plan.flying for plan in world.machine.state.plans.values())
+        assert not any(plan.in_flight for plan in world.machine.state.plans.values())
         assert not any(items for items in world.inputs.values())
         for agent in world.agents.values():
             agent.report()

@@ -131,7 +131,7 @@ def test_an_item_enters_only_with_room_at_every_hop() -> None:
         plan = next(iter(world.machine.state.plans.values()), None)
         if plan is not None:
             hops = plan.hop_nbytes_on("c")
-            most = max(most, len(plan.flying) * hops)
+            most = max(most, len(plan.in_flight) * hops)
     assert 0 < most <= 30_000
 
 
@@ -141,7 +141,7 @@ def test_the_window_bounds_what_is_in_flight() -> None:
     most = 0
     while not world.finished(items=8):
         world.run_for(0.005)
-        most = max(most, *(len(plan.flying) for plan in world.machine.state.plans.values()), 0)
+        most = max(most, *(len(plan.in_flight) for plan in world.machine.state.plans.values()), 0)
     assert most == 2
 
 

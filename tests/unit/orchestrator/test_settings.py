@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from crowdpipe.serving.system import System, SystemSettings
-from orchestrator.shell.settings import Settings, make_settings, read_settings
+from orchestrator.shell.settings import OrchestratorSettings, make_settings, read_settings
 from wire.errors import InvalidSettings, InvalidUrl
 
 BROKER = "mqtt://orchestrator:s%2Fecret@127.0.0.1:1884"
 FLAGS: dict[str, Any] = {"broker": BROKER, "store": "http://127.0.0.1:8080"}
 
 
-def read(flags: dict[str, Any] | None = None, file: Path | None = None, **env: str) -> Settings:
+def read(
+    flags: dict[str, Any] | None = None, file: Path | None = None, **env: str
+) -> OrchestratorSettings:
     return read_settings(FLAGS if flags is None else flags, env, file)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.planner.offers import Offer, Range, Room, fits
+from orchestrator.planner.offers import Offer, Room, SegmentRange, fits
 from orchestrator.planner.partitioning import estimated_s, partition, require, too_small
 from orchestrator.planner.stages import (
     HANDLED_NBYTES_PER_S,
@@ -39,11 +39,11 @@ def fleet(count: int, budget: int = 100 * MB, **more: float) -> list[Offer]:
     return [offer(f"p{index}", budget, **more) for index in range(count)]  # type: ignore[arg-type] # floats stand for ints
 
 
-def spans(ranges: tuple[Range, ...]) -> list[tuple[int, int]]:
+def spans(ranges: tuple[SegmentRange, ...]) -> list[tuple[int, int]]:
     return [(each.first, each.last) for each in ranges]
 
 
-def covers(manifest: Manifest, ranges: tuple[Range, ...]) -> bool:
+def covers(manifest: Manifest, ranges: tuple[SegmentRange, ...]) -> bool:
     listed = [index for each in ranges for index in range(each.first, each.last + 1)]
     return listed == list(range(len(manifest.segments)))
 

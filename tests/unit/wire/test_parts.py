@@ -262,22 +262,22 @@ def test_a_credit_of_someone_else_or_of_another_attempt_changes_nothing() -> Non
 def test_every_frame_arrives_whole_whatever_is_lost(sizes: list[int], data: Any) -> None:
     window = CreditWindow(stall_s=1)
     reassembly = Reassembly(1 << 20)
-    now, flying, whole = 0.0, [], set()
+    now, in_flight, whole = 0.0, [], set()
     for item, size in enumerate(sizes):
         transfer = Transfer(ActivationId("r", item, 1), 0)
-        flying += window.offer("b", transfer, split(transfer, bytes([item] * size), 10), now)
+        in_flight += window.offer("b", transfer, split(transfer, bytes([item] * size), 10), now)
     # Two parts are lost at a stall at most, and a dependent is given up after so many stalls.
     part_losses, credit_losses = (data.draw(st.integers(0, MOST_STALLS // 2)) for _ in range(2))
     while window.wake_at() is not None:
         window.validate()
         reassembly.validate()
-        assert len(set(map(encode_part, flying))) <= 2
-        if not flying:
+        assert len(set(map(encode_part, in_flight))) <= 2
+        if not in_flight:
             now += 1
             again, given_up = window.expire(now)
             assert not given_up
-            flying += [part for _, part in again]
-        part = flying.pop(0)
+            in_flight += [part for _, part in again]
+        part = in_flight.pop(0)
         if part_losses and data.draw(st.booleans()):
             part_losses -= 1
             continue
@@ -287,7 +287,7 @@ def test_every_frame_arrives_whole_whatever_is_lost(sizes: list[int], data: Any)
         if credit_losses and data.draw(st.booleans()):
             credit_losses -= 1
             continue
-        flying += window.credited("b", credit(part), now)
+        in_flight += window.credited("b", credit(part), now)
     assert whole == {(item, bytes([item] * size)) for item, size in enumerate(sizes)}
 
 

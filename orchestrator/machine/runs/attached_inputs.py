@@ -1,4 +1,4 @@
-"""Runs whose first inputs come along: all of it goes to disk in one piece, and is answered once.
+"""Runs with attached first inputs: all of it goes to disk in one piece, and is answered once.
 
 A run that announces inputs waits for them, at most `GATHER_S`; what came by then is stored with it.
 What is missing, faulty or beyond the bounds is not taken here: the answer does not list it, and
@@ -17,16 +17,16 @@ from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import credits
 from wire.errors import RunCancelled
 from wire.ids import ActivationId
-from wire.messages.requests import ALONG_COUNT, ALONG_NBYTES
+from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES
 
-GATHER_S = 0.5  # at 20 Mbit/s, `ALONG_NBYTES` are here by then
+GATHER_S = 0.5  # at 20 Mbit/s, `ATTACHED_NBYTES` are here by then
 NEVER = float("inf")
 
 
-def begin(state: State, run: Run, along: int) -> None:
+def begin(state: State, run: Run, attached: int) -> None:
     """Store the run, once the announced inputs are here."""
-    most = ALONG_COUNT if run.count is None else min(ALONG_COUNT, run.count)
-    run.awaited = set(range(min(along, most)))
+    most = ATTACHED_COUNT if run.count is None else min(ATTACHED_COUNT, run.count)
+    run.awaited = set(range(min(attached, most)))
     run.gather_until = state.now + GATHER_S
     state.gathering[run.run] = run
     _store_if_whole(state, run)
@@ -42,7 +42,7 @@ def input_arrived(state: State, run: Run, head: FrameHead) -> None:
         run.spooled_nbytes += head.nbytes
         state.emit(HoldInput(at))
     else:
-        state.counts["input_not_along"] += 1
+        state.counts["input_not_attached"] += 1
         state.emit(DiscardPending(at))
     run.awaited.discard(at.item)
     _store_if_whole(state, run)
@@ -50,7 +50,7 @@ def input_arrived(state: State, run: Run, head: FrameHead) -> None:
 
 def _may_be_taken(state: State, run: Run, head: FrameHead) -> bool:
     manifest = state.manifests.get(run.model)
-    fits = run.spooled_nbytes + head.nbytes <= ALONG_NBYTES
+    fits = run.spooled_nbytes + head.nbytes <= ATTACHED_NBYTES
     room = fits and not credits.overflows(state, run, head.nbytes)
     return room and manifest is not None and input_fault(manifest, head) is None
 
@@ -108,5 +108,5 @@ def cancel(state: State, run: Run, reason: str) -> None:
     for index in run.items:
         state.emit(DropHeld(ActivationId(run.run, index, 0)))
     run.life.move("cancelled", state.now, reason)
-    state.bury(run.run, RunCancelled.kind, reason)
+    state.leave_tombstone(run.run, RunCancelled.kind, reason)
     del state.gathering[run.run], state.runs[run.run]

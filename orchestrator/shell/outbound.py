@@ -20,7 +20,7 @@ from orchestrator.machine.records.events import (
     RunStored,
 )
 from orchestrator.machine.records.instructions import Instruction
-from orchestrator.shell.listening import Listening
+from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
 from wire.frames import Settings, peek, rehead
@@ -38,7 +38,7 @@ RETAINED_OF_A_DEVICE = ("state", "telemetry", "residency", "assignment")
 _log = logging.getLogger("crowdpipe.orchestrator")
 
 
-class Carrying:
+class Outbound:
     def __init__(
         self,
         mailbox: Mailbox,
@@ -46,15 +46,15 @@ class Carrying:
         journal: Journal,
         courier: Courier,
         connection: Connection,
-        listening: Listening,
+        inbound: Inbound,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
         self._journal = journal
         self._courier = courier
         self._connection = connection
-        self._listening = listening
-        self._pending = listening.pending
+        self._inbound = inbound
+        self._pending = inbound.pending
         self._ways: dict[type[Instruction], Callable[[Any], None]] = {
             told.RaiseGeneration: self._raise_generation,
             told.HoldInput: lambda said: self._pending.hold(said.activation),
@@ -93,9 +93,9 @@ class Carrying:
     def _raise_generation(self, said: told.RaiseGeneration) -> None:
         def raised(generation: int | None, error: CrowdpipeError | None) -> None:
             if generation is not None:
-                self._listening.raised(generation)
+                self._inbound.raised(generation)
             else:
-                self._listening.ended(error or OperatorError("the generation was not raised"))
+                self._inbound.ended(error or OperatorError("the generation was not raised"))
 
         self._journal.raise_generation(said.above, raised)
 

@@ -48,7 +48,7 @@ from wire.topics import JSON_CONTENT_TYPE, Topics
 _log = logging.getLogger("crowdpipe.agent")
 
 
-class Listening:
+class Inbound:
     """The listener of connection, courier, fetcher and executor in one."""
 
     def __init__(

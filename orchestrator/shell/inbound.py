@@ -55,7 +55,7 @@ CLIENTS = "clients/"
 _log = logging.getLogger("crowdpipe.orchestrator")
 
 
-class Listening:
+class Inbound:
     """The listener of connection, courier and store watch in one.
 
     `failure` is why it cannot go on. `online` and `models_known` are set once connected and once

@@ -41,7 +41,7 @@ from wire.topics import JSON_CONTENT_TYPE, Topics
 _log = logging.getLogger("crowdpipe.agent")
 
 
-class Carrying:
+class Outbound:
     """`ended` is true once the machine said that everything is over, `failure` why if badly.
     `stuck`: a thread of ONNX Runtime will never end."""
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from orchestrator.planner.placement import Candidate, Choice, rank, spread, tier_of
+from orchestrator.planner.ranking import Candidate, Choice, rank, spread, tier_of
 from tests.support.tiny_manifest import MB
 from wire.errors import InvalidInput
 

@@ -39,7 +39,7 @@ MARGIN_SHARE = 0.25
 LOADERS = 2  # segments loaded at once; `hurried_need` counts on it
 
 
-class Partition:
+class LoadedPartition:
     """Loaded when made, or refused with nothing left in memory."""
 
     def __init__(

@@ -21,7 +21,7 @@ def end(state: State, run: Run, kind: str, reason: str) -> None:
     touched = [device for item in run.items.values() for device in item.touched]
     for device in dict.fromkeys([*devices, *touched]):
         if state.devices.reachable(device):
-            state.outbox.cancel_run(device, run.run)
+            state.commands.cancel_run(device, run.run)
     restore(state, run, kind, reason)
 
 

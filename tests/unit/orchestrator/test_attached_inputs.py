@@ -9,13 +9,13 @@ import pytest
 
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
-from orchestrator.machine.runs.gathering import GATHER_S
+from orchestrator.machine.runs.attached_inputs import GATHER_S
 from orchestrator.machine.runs.models import GRACE_S
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
 from wire.messages import requests as req
-from wire.messages.requests import ALONG_COUNT, ALONG_NBYTES, RunOptions
+from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES, RunOptions
 
 STRANGER = "clients/eve/s9"
 
@@ -35,8 +35,8 @@ class Desk:
         self.world.now += after_s
         return self.world.machine.handle(event, self.world.now)
 
-    def submit(self, along: int, count: int | None = 3, **more: Any) -> list[ins.Instruction]:
-        asked = req.Submit("r1", more.pop("model", "tiny"), RunOptions(**more), count, along)
+    def submit(self, attached: int, count: int | None = 3, **more: Any) -> list[ins.Instruction]:
+        asked = req.Submit("r1", more.pop("model", "tiny"), RunOptions(**more), count, attached)
         return self.hear(ev.RequestArrived(CLIENT, asked))
 
     def ask(self, request: req.Request) -> list[ins.Instruction]:
@@ -79,7 +79,7 @@ def recorded(said: list[ins.Instruction]) -> tuple[int, ...] | None:
 
 
 def test_a_run_and_the_inputs_that_come_along_are_one_record_and_answered_once(desk: Desk) -> None:
-    assert recorded(desk.submit(along=2)) is None
+    assert recorded(desk.submit(attached=2)) is None
     assert of(desk.input(0), ins.HoldInput) == [ins.HoldInput(at(0))]
     said = desk.input(1)
     assert recorded(said) == (0, 1)
@@ -91,14 +91,14 @@ def test_a_run_and_the_inputs_that_come_along_are_one_record_and_answered_once(d
 
 
 def test_they_may_come_in_any_order(desk: Desk) -> None:
-    desk.submit(along=3)
+    desk.submit(attached=3)
     assert recorded(desk.input(2)) is None
     assert recorded(desk.input(0)) is None
     assert recorded(desk.input(1)) == (0, 1, 2)
 
 
 def test_what_comes_along_is_computed_and_comes_back_once(world: World) -> None:
-    world.submit(items=3, along=2)
+    world.submit(items=3, attached=2)
     world.complete(items=3)
     assert [world.outcomes["r1", item] for item in range(3)] == [["result"]] * 3
     assert [each.activation.item for each in world.instructions(ins.StoreInput)] == [2]
@@ -109,7 +109,7 @@ def test_what_comes_along_is_computed_and_comes_back_once(world: World) -> None:
 
 
 def test_a_run_does_not_wait_longer_than_a_moment_for_what_was_announced(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     desk.input(0)
     assert desk.world.machine.wake_at() == pytest.approx(desk.world.now + GATHER_S)
     assert recorded(desk.wait(GATHER_S / 2)) is None
@@ -122,38 +122,38 @@ def test_a_run_does_not_wait_longer_than_a_moment_for_what_was_announced(desk: D
 
 
 def test_a_client_that_announces_nothing_is_answered_as_ever(desk: Desk) -> None:
-    assert recorded(desk.submit(along=0)) == ()
+    assert recorded(desk.submit(attached=0)) == ()
     (accepted,) = answers(desk.hear(ev.RunStored("r1")), req.Accepted)
     assert accepted == req.Accepted("r1", desk.world.manifest.digest, accepted.credit)
     assert of(desk.input(0), ins.StoreInput)
 
 
-@pytest.mark.parametrize(("along", "count", "awaited"), [(99, None, ALONG_COUNT), (4, 2, 2)])
+@pytest.mark.parametrize(("attached", "count", "awaited"), [(99, None, ATTACHED_COUNT), (4, 2, 2)])
 def test_no_more_is_awaited_than_may_come(
-    desk: Desk, along: int, count: int | None, awaited: int
+    desk: Desk, attached: int, count: int | None, awaited: int
 ) -> None:
-    desk.submit(along, count)
+    desk.submit(attached, count)
     beyond = desk.input(awaited)
     assert beyond[0] == ins.DiscardPending(at(awaited))
     said = [recorded(desk.input(item)) for item in range(awaited)]
     assert said == [None] * (awaited - 1) + [tuple(range(awaited))]
 
 
-@pytest.mark.parametrize("along", [-1, 3])
-def test_a_count_that_makes_no_sense_keeps_no_run_waiting(desk: Desk, along: int) -> None:
-    assert recorded(desk.submit(along, count=0)) == ()
+@pytest.mark.parametrize("attached", [-1, 3])
+def test_a_count_that_makes_no_sense_keeps_no_run_waiting(desk: Desk, attached: int) -> None:
+    assert recorded(desk.submit(attached, count=0)) == ()
 
 
 def test_inputs_beyond_the_bound_in_bytes_are_not_taken_along(desk: Desk) -> None:
-    desk.submit(along=2)
-    desk.input(0, nbytes=ALONG_NBYTES - 50)
+    desk.submit(attached=2)
+    desk.input(0, nbytes=ATTACHED_NBYTES - 50)
     said = desk.input(1, nbytes=100)
     assert said[0] == ins.DiscardPending(at(1))
     assert recorded(said) == (0,)
 
 
 def test_a_faulty_input_is_judged_once_its_run_is_accepted(desk: Desk) -> None:
-    desk.submit(along=1)
+    desk.submit(attached=1)
     said = desk.input(0, shape=(1, 129))
     assert said[0] == ins.DiscardPending(at(0))
     assert recorded(said) == ()
@@ -164,21 +164,21 @@ def test_a_faulty_input_is_judged_once_its_run_is_accepted(desk: Desk) -> None:
 
 
 def test_repeats_change_nothing(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     desk.input(0)
-    assert desk.submit(along=2) == []
+    assert desk.submit(attached=2) == []
     assert desk.input(0) == [ins.DiscardPending(at(0))]
     assert recorded(desk.input(1)) == (0, 1)
-    assert desk.submit(along=2) == []
+    assert desk.submit(attached=2) == []
     assert desk.input(1) == [ins.DiscardPending(at(1))]
     assert answers(desk.hear(ev.RunStored("r1", (0, 1))), req.Accepted)
     assert desk.input(0)[0] == ins.DiscardPending(at(0))
-    (again,) = answers(desk.submit(along=2), req.Accepted)
+    (again,) = answers(desk.submit(attached=2), req.Accepted)
     assert again.stored == ((0, 1),)
 
 
 def test_a_strangers_frame_under_the_same_name_takes_nobodys_place(desk: Desk) -> None:
-    desk.submit(along=1)
+    desk.submit(attached=1)
     said = desk.input(0, party=STRANGER)
     assert said[0] == ins.DiscardPending(at(0))
     assert not of(said, ins.HoldInput)
@@ -186,7 +186,7 @@ def test_a_strangers_frame_under_the_same_name_takes_nobodys_place(desk: Desk) -
 
 
 def test_a_frame_of_another_cut_is_no_input(desk: Desk) -> None:
-    desk.submit(along=1)
+    desk.submit(attached=1)
     head = desk.world.head(ActivationId("r1", 0, 1))
     said = desk.hear(ev.InputArrived(CLIENT, head))
     assert said == [ins.DiscardPending(head.activation)]
@@ -198,19 +198,19 @@ def test_an_input_that_overtakes_its_submit_leaves_nothing_and_is_only_doubted(d
     assert rejected.doubtful
     assert said[0] == ins.DiscardPending(at(0))
     assert desk.is_empty()
-    desk.submit(along=1)
+    desk.submit(attached=1)
     assert recorded(desk.wait(GATHER_S)) == ()
 
 
 def test_of_a_run_that_is_over_an_input_is_told_for_sure(desk: Desk) -> None:
-    desk.submit(along=0)
+    desk.submit(attached=0)
     desk.ask(req.CancelRun("r1"))
     (rejected,) = answers(desk.input(0), req.Rejected)
     assert (rejected.kind, rejected.doubtful) == ("cancelled", False)
 
 
 def test_of_a_run_that_was_refused_nothing_is_kept(desk: Desk) -> None:
-    said = desk.submit(along=2, model="nope")
+    said = desk.submit(attached=2, model="nope")
     (rejected,) = answers(said, req.Rejected)
     assert (rejected.kind, rejected.doubtful) == ("unknown_model", False)
     said += desk.input(0) + desk.input(1)
@@ -221,7 +221,7 @@ def test_of_a_run_that_was_refused_nothing_is_kept(desk: Desk) -> None:
 
 
 def test_of_a_run_that_the_disk_refused_nothing_is_kept(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     desk.input(0)
     desk.input(1)
     said = desk.hear(ev.JournalFailed("run", "r1", None, "disk_full", "no room"))
@@ -232,18 +232,18 @@ def test_of_a_run_that_the_disk_refused_nothing_is_kept(desk: Desk) -> None:
 
 
 def test_a_run_that_is_cancelled_while_it_gathers_never_was(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     desk.input(0)
     said = desk.ask(req.CancelRun("r1"))
     assert said == [ins.DropHeld(at(0))]
     assert desk.is_empty()
     assert answers(desk.input(1), req.Rejected)[0].kind == "cancelled"
-    assert answers(desk.submit(along=2), req.Rejected)[0].kind == "cancelled"
+    assert answers(desk.submit(attached=2), req.Rejected)[0].kind == "cancelled"
     assert desk.is_empty()
 
 
 def test_a_run_that_is_cancelled_on_its_way_to_disk_takes_its_inputs_with_it(desk: Desk) -> None:
-    desk.submit(along=1)
+    desk.submit(attached=1)
     desk.input(0)
     said = desk.ask(req.CancelRun("r1"))
     kinds = [type(each) for each in said if isinstance(each, ins.StoreEnding | ins.ForgetRun)]
@@ -254,7 +254,7 @@ def test_a_run_that_is_cancelled_on_its_way_to_disk_takes_its_inputs_with_it(des
 
 
 def test_a_model_that_goes_while_a_run_gathers_ends_the_run_once_it_is_there(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     desk.input(0)
     desk.hear(ev.ModelRemoved("tiny"))
     assert recorded(desk.input(1)) == (0,)
@@ -266,7 +266,7 @@ def test_a_model_that_goes_while_a_run_gathers_ends_the_run_once_it_is_there(des
 
 
 def test_an_input_that_did_not_reach_the_disk_is_not_told_as_stored(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     desk.input(0)
     desk.input(1)
     (accepted,) = answers(desk.hear(ev.RunStored("r1", (1,))), req.Accepted)
@@ -276,7 +276,7 @@ def test_an_input_that_did_not_reach_the_disk_is_not_told_as_stored(desk: Desk) 
 
 
 def test_nothing_is_told_of_a_run_before_it_is_on_disk(desk: Desk) -> None:
-    desk.submit(along=2)
+    desk.submit(attached=2)
     said = desk.input(0) + desk.ask(req.Resume("r1")) + desk.ask(req.Finish("r1", 1))
     said += desk.ask(req.Renew(("r1",))) + desk.input(1) + desk.ask(req.Resume("r1"))
     assert not of(said, ins.Respond)
@@ -285,7 +285,7 @@ def test_nothing_is_told_of_a_run_before_it_is_on_disk(desk: Desk) -> None:
 
 
 def test_another_client_cannot_add_to_a_run_that_gathers(desk: Desk) -> None:
-    desk.submit(along=1)
+    desk.submit(attached=1)
     asked = req.Submit("r1", "tiny", count=1)
     (rejected,) = answers(desk.hear(ev.RequestArrived(STRANGER, asked)), req.Rejected)
     assert "another client" in rejected.reason
