@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from orchestrator.machine.records.events import Outcome
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.plan import PlanKey, Want
-from orchestrator.machine.records.spans import Spans
 from wire.lifecycle import Lifecycle
 from wire.messages.requests import RunOptions, RunStatus
+from wire.spans import Spans
 
 STATUS: dict[str, RunStatus] = {
     "gathering": "accepted",

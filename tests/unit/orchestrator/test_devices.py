@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.device import Device
-from orchestrator.machine.records.spans import Spans
 from orchestrator.machine.records.transitions import TABLE, lifecycle_of
 from tests.support.fake_fleet import FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
@@ -375,15 +371,3 @@ def test_histories_are_bounded() -> None:
 def test_every_state_named_in_the_table_is_a_row_of_it() -> None:
     for rows in TABLE.values():
         assert {to for row in rows.values() for to in row} <= set(rows)
-
-
-@given(st.lists(st.integers(0, 40)))
-def test_spans_hold_what_was_added_as_the_fewest_ranges(items: list[int]) -> None:
-    spans = Spans(items)
-    held = sorted(set(items))
-    ranges = spans.ranges()
-    assert [i for first, last in ranges for i in range(first, last + 1)] == held
-    assert all(a[1] + 1 < b[0] for a, b in itertools.pairwise(ranges))
-    assert len(spans) == len(held)
-    assert all((i in spans) == (i in held) for i in range(-1, 42))
-    assert spans.highest == (held[-1] if held else -1)
