@@ -25,11 +25,11 @@ from benchmarks.happenings import Happenings
 from benchmarks.work import Work
 from broker_config.credentials import Credentials
 from broker_config.mosquitto import MosquittoBroker
+from bus.broker_socket import tune
 from crowdpipe.client.arrays import decode_array, encode_array
 from crowdpipe.items_file import Arrays
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from model_store.server import StoreServer
-from wire.broker_socket import tune
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, TimedOut, from_kind
 from wire.frames import Frame, Settings, decode_frame, encode_frame

@@ -36,6 +36,7 @@ from wire.tensors import (
 )
 
 __all__ = [
+    "ATTEMPT_NBYTES",
     "Encoding",
     "Frame",
     "Header",
@@ -65,6 +66,7 @@ _START = struct.Struct("<4sII")
 _FIXED = struct.Struct("<BBH32sIIIB")
 _TENSOR = struct.Struct("<BBB")
 _PLANE = struct.Struct("<BQQ")
+ATTEMPT_NBYTES = _START.size + _FIXED.size  # of a frame's start tell its attempt
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bus.arrived_frames import ArrivedFrames
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import InboundMessage, Subscription
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
 from crowdpipe.client.handle import MARGIN_S, Handle, Result
+from crowdpipe.client.kept_input import KeptInput
 from crowdpipe.client.machine import ClientMachine
 from crowdpipe.client.unreachable import unreachable
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.connection_listener import Incoming, Subscription
-from orchestrator.adapters.courier import Courier
-from orchestrator.adapters.pending import Pending
 from wire.broker_url import BrokerUrl
 from wire.errors import (
     CrowdpipeError,
@@ -40,7 +42,6 @@ from wire.messages.model import ModelSummary
 from wire.messages.requests import Planned, Request, Response, RunOptions
 from wire.messages.state import OrchestratorState
 from wire.outbox import Message
-from wire.parts import Transfer
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, ORCHESTRATOR, Topics, client_party
 
@@ -76,20 +77,18 @@ class Line:
         self._machine = ClientMachine()
         self._mailbox: queue.Queue[ev.Event | None] = queue.Queue(MAILBOX_LIMIT)
         self._inputs: dict[ActivationId, bytes] = {}
-        self._arrived = Pending()
+        self._arrived = ArrivedFrames()
         self._handles: dict[str, Handle] = {}
         self._plans: dict[str, ins.GivePlan] = {}
         self._connected = False
         self._why_not = ""
         self._closing = False
-        self._courier = Courier(
-            self.topics, self.party, self, held_nbytes=lambda: self._arrived.nbytes
-        )
-        self._connection = self._make_connection()
-        self._courier.post = self._connection
+        link = Link()
+        self._courier = Courier(self.topics, self.party, self, self, link=link)
+        self._connection = self._make_connection(link)
         self._thread = threading.Thread(target=self._run, name="crowdpipe-client", daemon=True)
 
-    def _make_connection(self) -> Connection:
+    def _make_connection(self, link: Link) -> Connection:
         retained = (self.topics.subscription("model"), self.topics.orchestrator_state)
         ours = (self.topics.client(self.party, "responses"), self.topics.inbox(self.party))
         return Connection(
@@ -98,6 +97,8 @@ class Line:
             tuple(map(Subscription, retained)),
             tuple(map(Subscription, ours)),
             self,
+            courier=self._courier,
+            link=link,
         )
 
     # --- for whoever calls --------------------------------------------------------------------
@@ -238,17 +239,12 @@ class Line:
 
     def _send_input(self, said: ins.SendInput) -> None:
         at = said.activation
-        with self.changed:
-            frame = self._inputs.get(at)
-        if frame is not None:
-            self._courier.send(
-                ORCHESTRATOR, Transfer(at, 0), len(frame), lambda: self._inputs.get(at)
-            )
+        self._courier.send(ORCHESTRATOR, at, KeptInput(self._inputs, at))
 
     def _forget_input(self, said: ins.ForgetInput) -> None:
         with self.changed:
             self._inputs.pop(said.activation, None)
-        self._courier.forget(Transfer(said.activation, 0))
+        self._courier.forget(said.activation)
 
     def _grant(self, said: ins.Grant) -> None:
         with self.changed:
@@ -307,50 +303,50 @@ class Line:
         """A client has no will: that its runs are wanted is said by `Renew`, and silence counts."""
         return None
 
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
-        self._courier.connected(packet_nbytes)
+    def connected(self, connection: str, reconnect: bool) -> None:
         self.tell(ev.Connected())
         with self.changed:
             self._connected, self._why_not = True, ""
             self.changed.notify_all()
 
     def disconnected(self, reason: str) -> None:
-        self._courier.disconnected()
         with self.changed:
             self._connected, self._why_not = False, reason
             self.changed.notify_all()
         self.tell(ev.Disconnected(reason))
 
-    def received(self, message: Incoming) -> None:
+    def received(self, message: InboundMessage) -> None:
         try:
-            if self.topics.is_data(message.topic):
-                self._courier.received(message.topic, message.payload)
-            else:
-                self._read(message)
+            self._read(message)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", message.topic, error)
 
-    def roomy(self) -> None:
-        self._courier.fill()
-
-    def refused(self, topic: str, error: Refused) -> None:
-        self._fail(Refused(f"{error}; is {self._user!r} a client in the broker's access list?"))
+    def refused(self, topic: str, error: CrowdpipeError) -> None:
+        who = f"; is {self._user!r} a client in the broker's access list?"
+        self._fail(Refused(f"{error}{who}") if isinstance(error, Refused) else error)
 
     def ended(self, error: CrowdpipeError) -> None:
         self._fail(error)
 
-    def frame_arrived(self, sender: str, header: Header, frame: bytes) -> None:
+    @property
+    def held_nbytes(self) -> int:
+        return self._arrived.held_nbytes
+
+    def keep(self, sender: str, header: Header, frame: bytes) -> None:
         if sender != ORCHESTRATOR:
-            _log.warning("refused a frame from %s, which sends us none", sender)
-            return
-        self._arrived.put(header.activation, frame)
+            raise Refused(f"{sender} sends us no results")
+        self._arrived.keep(sender, header, frame)
+
+    def frame_arrived(self, sender: str, header: Header) -> None:
         self.tell(ev.ResultArrived(header.activation))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
         """Nothing to do: what is not acknowledged is asked for again."""
-        _log.warning("a result was lost on its way (%s from %s): %s", activation, sender, error)
 
-    def _read(self, message: Incoming) -> None:
+    def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        """Nothing to do: what the orchestrator does not store is sent again."""
+
+    def _read(self, message: InboundMessage) -> None:
         if message.topic == self.topics.orchestrator_state:
             self._orchestrator_state(message.payload)
         elif message.topic == self.topics.client(self.party, "responses"):
@@ -366,7 +362,7 @@ class Line:
             self.changed.notify_all()
         self.tell(ev.OrchestratorSeen(online, state.connection if state is not None else ""))
 
-    def _model(self, message: Incoming) -> None:
+    def _model(self, message: InboundMessage) -> None:
         name = self.topics.parse(message.topic).variables["m"]
         with self.changed:
             if message.payload:

@@ -12,10 +12,11 @@ import threading
 import time
 from typing import Any
 
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import Subscription
 from orchestrator import __version__
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.connection_listener import Subscription
-from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal, JournaledRun
 from orchestrator.adapters.store_watch import StoreWatch
@@ -137,22 +138,24 @@ class Orchestrator:
         settings, topics = self._settings, self._topics
         self._inbound = Inbound(self._mailbox, topics, self._journal, self._boot, __version__)
         self._inbound.store_base = settings.store_base
+        link = Link()
+        self._courier = Courier(
+            topics,
+            ORCHESTRATOR,
+            self._inbound.frames,
+            self._inbound,
+            bound_nbytes=settings.hold_nbytes,
+            link=link,
+        )
         self._connection = Connection(
             settings.broker,
             client_id=settings.broker.user or ORCHESTRATOR,
             first=(Subscription(topics.orchestrator_state),),
             then=self._subscriptions(),
             listener=self._inbound,
+            courier=self._courier,
+            link=link,
         )
-        self._courier = Courier(
-            topics,
-            ORCHESTRATOR,
-            self._inbound,
-            settings.hold_nbytes,
-            lambda: self._inbound.pending.nbytes,
-        )
-        self._courier.post = self._connection
-        self._inbound.courier = self._courier
         self._outbound = Outbound(
             self._mailbox,
             topics,

@@ -11,10 +11,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+from wire.frames import Header, decode_frame
 from wire.ids import ActivationId
 
+RAW_LIMIT_NBYTES = 1 << 40  # what a frame may decode to is judged by its model, not here
 
-class Pending:
+
+class ArrivedFrames:
     """Several frames may bear one name (a repeat, or a stranger's): they are taken in the order
     in which they came, which is that of the events that tell of them."""
 
@@ -25,12 +28,14 @@ class Pending:
         self._nbytes = 0
 
     @property
-    def nbytes(self) -> int:
+    def held_nbytes(self) -> int:
         return self._nbytes
 
-    def put(self, activation: ActivationId, frame: bytes) -> None:
+    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+        """Raises `Malformed` if its layout is not what its header says."""
+        decode_frame(frame, RAW_LIMIT_NBYTES)
         with self._guard:
-            self._frames.setdefault(activation, deque()).append(frame)
+            self._frames.setdefault(header.activation, deque()).append(frame)
             self._nbytes += len(frame)
 
     def take(self, activation: ActivationId) -> bytes | None:

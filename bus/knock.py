@@ -2,7 +2,8 @@
 
 Tells a broker that is up from a port that somebody else holds, and an accepted credential from
 a refused one. Speaks only CONNECT, CONNACK and DISCONNECT (OASIS MQTT 5.0, sections 3.1, 3.2
-and 3.14); everything else is paho's work.
+and 3.14), by hand: paho takes every odd answer for a lost connection, and the broker's own image
+needs the standard library only. All else is the work of `bus.connection`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from broker_config.url import NO_BROKER_THERE, BrokerUrl
+from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import BrokerUnreachable, Refused
 from wire.ids import mint
 

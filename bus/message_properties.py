@@ -7,7 +7,11 @@ from typing import Any
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from wire.errors import TooLarge
 from wire.outbox import Message
+from wire.parts import PACKET_SLACK_NBYTES
+
+HEAD_NBYTES = 9  # of a PUBLISH: type, length, topic's length, packet identifier
 
 
 def properties_of(message: Message, *, will: bool = False) -> Any:
@@ -24,3 +28,18 @@ def properties_of(message: Message, *, will: bool = False) -> Any:
 
 def new_properties(packet: int) -> Any:
     return Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
+
+
+def fault_of_size(message: Message, limit_nbytes: int | None) -> TooLarge | None:
+    """Why a broker with that limit would close the connection at this message, and again
+    whenever it is repeated."""
+    if limit_nbytes is None or len(message.payload) + PACKET_SLACK_NBYTES <= limit_nbytes:
+        return None
+    properties = len(properties_of(message).pack())
+    nbytes = HEAD_NBYTES + len(message.topic.encode()) + properties + len(message.payload)
+    if nbytes <= limit_nbytes:
+        return None
+    return TooLarge(
+        f"a message of {nbytes} bytes to {message.topic} is more than the {limit_nbytes} that the "
+        "broker takes; raise its largest packet size"
+    )

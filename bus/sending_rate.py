@@ -8,13 +8,13 @@ acknowledged, less a small message's way there and back; a time that does not en
 
 from __future__ import annotations
 
-from edge_agent.adapters.link import Link
+from bus.link import Link
 
 LARGE_NBYTES = 4 << 10
 LONGEST_S = 1.0
 
 
-class Sending:
+class SendingRate:
     def __init__(self, link: Link) -> None:
         self._link = link
         self.restart()

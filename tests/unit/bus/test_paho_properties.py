@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from edge_agent.adapters.paho_properties import spare_copies
+from bus.paho_properties import spare_copies
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=200)
 
