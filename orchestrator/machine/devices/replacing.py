@@ -28,11 +28,11 @@ CACHED_TIER = 2
 
 def device_gone(state: State, name: str, why: str) -> None:
     """Lost, rebooted or forgotten: what it held is out of reach, what it served goes elsewhere."""
+    plans = state.plans.on(name)
     hit = _take_all(state, name, why)
-    for plan in state.plans.values():
+    for plan in plans:
         for placement in plan.placements:
-            if placement.standins.pop(name, None) is not None:
-                state.assignments_dirty = True
+            placement.end_standin(name)
     forget_device(state, name)
     for plan, placements in hit:
         _replace(state, plan, placements, why)
@@ -41,22 +41,22 @@ def device_gone(state: State, name: str, why: str) -> None:
 def device_drains(state: State, name: str) -> None:
     """It takes nothing new, and its work moves where there is another device for it; what it
     holds can still be sent from there."""
-    for plan in state.plans.values():
+    for plan in state.plans.on(name):
         mine = [placement for placement in plan.placements if placement.likely == name]
         movable = [placement for placement in mine if candidates(state, plan, placement)]
         assigned = [placement for placement in movable if placement.device == name]
         for placement in movable:
-            take(state, placement, "its device drains")
+            take(state, plan, placement, "its device drains")
         _replace(state, plan, assigned, f"{name} drains")
 
 
 def _take_all(state: State, name: str, why: str) -> list[tuple[Plan, list[Placement]]]:
     hit: list[tuple[Plan, list[Placement]]] = []
-    for plan in state.plans.values():
+    for plan in state.plans.on(name):
         mine = [placement for placement in plan.placements if placement.likely == name]
         assigned = [placement for placement in mine if placement.device == name]
         for placement in mine:
-            take(state, placement, why)
+            take(state, plan, placement, why)
         if mine:
             hit.append((plan, assigned))
     return hit
@@ -79,7 +79,7 @@ def placement_failed(
     """The device could not fetch or load it: not asked again for a while, somebody else is."""
     refuse(state, device, placement, failure)
     placement.life.settle("failed", state.now, failure.reason)
-    take(state, placement, f"{device.name} failed: {failure.kind}")
+    take(state, plan, placement, f"{device.name} failed: {failure.kind}")
     choose(state, plan)
     if not plan.in_flight:
         return
@@ -93,22 +93,17 @@ def placement_failed(
 
 def refuse(state: State, device: Device, placement: Placement, failure: Failure) -> None:
     until = state.now + state.options.refuse_s
-    device.refused[placement.partition] = Refusal(failure, until)
-    device.residency.pop(placement.partition, None)
+    device.refuse(placement.partition, Refusal(failure, until))
     if failure.kind == OverBudget.kind:
         # It measured more than the formula says: plan smaller ranges for it from now on.
         need = streamed_need if placement.streamed else resident_need
-        device.budget_limit_nbytes = min(device.budget_nbytes, need(placement.segments) - 1)
+        device.limit_budget(need(placement.segments) - 1)
 
 
 def _others_to_come(state: State, placement: Placement) -> bool:
     """Whether a device that did not refuse it is only away for the moment."""
-    return any(
-        device.life.state in ("alive", "unproven")
-        and placement.partition not in device.refused
-        and not state.usable(device)
-        for device in state.devices
-    )
+    silent = state.devices.silent.values()
+    return any(placement.partition not in device.refused for device in silent)
 
 
 def _break(
@@ -126,11 +121,10 @@ def standin_failed(
     """The items that took the detour end with the failure that sent them there."""
     refuse(state, device, placement, failure)
     first = placement.partition.first
-    for run, index in list(placement.standins.pop(device.name, {})):
+    for run, index in placement.end_standin(device.name):
         item = state.item(run, index)
         if item is not None:
             fail(state, item, *item.failures.get(first, (failure.kind, failure.reason)))
-    state.assignments_dirty = True
 
 
 def task_failed(
@@ -148,16 +142,15 @@ def task_failed(
     if other is None:
         fail(state, item, *before)
         return
-    placement.standins.setdefault(other, {})[item.key] = None
-    state.assignments_dirty = True
+    placement.stand_in(other, item.key)
     item.detours[first] = other
     resend_all(state, plan, item, force=True)
 
 
 def _another(state: State, plan: Plan, placement: Placement, device: str) -> str | None:
-    busy = state.engaged()
     ranked = rank(candidates(state, plan, placement, {device}), plan.want.policy)
     for choice in ranked:
-        if choice.tier <= CACHED_TIER or choice.device not in busy:
+        known = state.devices.get(choice.device)
+        if choice.tier <= CACHED_TIER or (known is not None and not state.is_engaged(known)):
             return choice.device
     return None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import islice
 
 from orchestrator.machine.items.recovery import resend_all
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
-from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.state import State
 from orchestrator.planner.deferral import Outlook, waits
 from orchestrator.planner.offers import Offer, SegmentRange, fits
@@ -25,6 +26,7 @@ HAS_ALL = ("cached", "loading", "resident", "evicting")
 MUST_EVICT_TIER = 4
 NEVER = float("inf")
 SOON_S = 1e-6  # floating point: what is due in less is due
+OLDEST = 8  # items in flight by which a stage is judged: they are the furthest
 PACE_SLACK = 0.05  # estimates are no better: so much over the plan's pace is still in pace
 
 
@@ -61,11 +63,11 @@ def offers(
     hopeful: bool = False,
 ) -> list[Offer]:
     """What the usable devices bring; `hopeful` counts those that have yet to prove life."""
-    states = ("alive", "unproven") if hopeful else ("alive",)
+    known = state.devices.hopeful if hopeful else state.devices.usable
     listed = [
         offer_of(state, device, manifest, exact)
-        for device in state.devices
-        if state.usable(device) or (hopeful and device.life.state in states)
+        for device in known.values()
+        if hopeful or state.usable(device)
     ]
     return sorted((each for each in listed if each is not None), key=lambda each: each.device)
 
@@ -77,7 +79,7 @@ def candidates(
     the plan says so, or if nobody can hold it whole."""
     able = [
         device
-        for device in state.devices
+        for device in state.devices.usable.values()
         if state.usable(device)
         and device.name not in without
         and not _refused(state, device, placement)
@@ -143,7 +145,7 @@ def occupant(state: State, device: Device, placement: Placement) -> str | None:
     for part, entry in device.residency.items():
         if part != placement.partition and entry.status in ("loading", "resident"):
             return f"{entry.model_name}[{part.first}-{part.last}]"
-    for plan in state.plans.values():
+    for plan in state.plans.on(device.name):
         for other in plan.placements:
             if other.partition != placement.partition and other.device == device.name:
                 part = other.partition
@@ -166,8 +168,7 @@ def choose(state: State, plan: Plan) -> None:
     quick = _in_pace(state, plan, ranked)
     chosen = spread(quick if one_each(quick, fixed) else ranked, fixed)
     for placement, choice in zip(plan.placements, chosen, strict=True):
-        if placement.device is None:
-            placement.choice = choice
+        placement.choose(choice)
 
 
 def _ranked(state: State, plan: Plan, placement: Placement) -> list[Choice]:
@@ -215,7 +216,7 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
     choose(state, plan)
     if placement.choice is None:
         return False
-    _give(state, placement, placement.choice.device, why)
+    _give(state, plan, placement, placement.choice.device, why)
     _make_room(state, plan, placement.choice.device)
     for item in list(plan.in_flight.values()):
         resend_all(state, plan, item)
@@ -231,7 +232,7 @@ def spread_out(state: State, plan: Plan) -> None:
         ranked = rank(others, plan.want.policy, state.options.cached_share)
         ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
         if ranked and ranked[0].tier < MUST_EVICT_TIER:
-            take(state, placement, f"{ranked[0].device} can keep it resident")
+            take(state, plan, placement, f"{ranked[0].device} can keep it resident")
             if plan.in_flight:
                 assign(state, plan, placement, "a device of its own came")
             else:
@@ -268,52 +269,43 @@ def _crowded(plan: Plan) -> list[Placement]:
     return crowded
 
 
-def _give(state: State, placement: Placement, device: str, why: str) -> None:
-    state.liveness_dirty = True
-    state.close_barriers()
-    placement.device = device
-    placement.assigned_at = state.now
-    placement.stamps.pop(device, None)
-    placement.life.move("assigned", state.now, f"{device}: {why}")
+def _give(state: State, plan: Plan, placement: Placement, device: str, why: str) -> None:
+    _close_barriers(state, plan)
+    placement.give(device, state.now, why)
     known = state.devices.get(device)
     if known is not None and known.status_of(placement.partition) == "resident":
         placement.life.move("resident", state.now, "it already was")
-    state.assignments_dirty = True
+
+
+def _close_barriers(state: State, plan: Plan) -> None:
+    """Something was placed anew: cuts that all had passed may have to be passed again."""
+    for run in state.runs.working(plan.key):
+        run.close_cuts()
 
 
 def _make_room(state: State, plan: Plan, device: str) -> None:
     """Plans without work give way: their partitions stay cached on the device's disk."""
-    for other in state.plans.values():
+    for other in state.plans.on(device):
         if other is not plan and not other.in_flight:
             for placement in other.placements:
                 if placement.device == device:
-                    take(state, placement, "its device serves another model")
+                    take(state, other, placement, "its device serves another model")
 
 
-def take(state: State, placement: Placement, why: str) -> None:
+def take(state: State, plan: Plan, placement: Placement, why: str) -> None:
     """Back to planned; the device is told with the next assignment to evict it."""
-    state.close_barriers()
-    if placement.life.state != "planned":
-        placement.life.move("planned", state.now, why)
-    if placement.device is not None and placement.device not in placement.standins:
-        placement.stamps.pop(placement.device, None)
-    placement.device, placement.choice = None, None
-    state.assignments_dirty = True
+    _close_barriers(state, plan)
+    placement.withdraw(state.now, why)
 
 
-def assign_due(state: State) -> float:
-    """Assign what is due in all plans with work; when the next one is."""
+def assign_due(state: State, key: PlanKey) -> float:
+    """Assign what is due in a plan with work; when the next is."""
+    plan = state.plans.get(key)
+    if plan is None or not plan.in_flight or not plan.unassigned:
+        return NEVER
+    if any(each.likely is None for each in plan.placements):
+        choose(state, plan)
     wake = NEVER
-    for plan in state.plans.values():
-        plan.due_at = NEVER
-        if plan.in_flight and any(placement.device is None for placement in plan.placements):
-            _assign_plan(state, plan)
-        wake = min(wake, plan.due_at)
-    return wake
-
-
-def _assign_plan(state: State, plan: Plan) -> None:
-    choose(state, plan)
     outlooks = [outlook(state, plan, placement) for placement in plan.placements]
     options = state.options
     due = waits(outlooks, options.margin_s, options.margin_share)
@@ -323,14 +315,14 @@ def _assign_plan(state: State, plan: Plan) -> None:
         if wait_s <= SOON_S or placement.choice.tier == 1:
             assign(state, plan, placement, "its input is expected when it will be loaded")
         else:
-            plan.due_at = min(plan.due_at, state.now + wait_s)
+            wake = min(wake, state.now + wait_s)
+    return wake
 
 
 def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
     first = placement.partition.first
-    starts = [
-        state.now - item.started[first] for item in plan.in_flight.values() if first in item.started
-    ]
+    oldest = list(islice(plan.in_flight.values(), OLDEST))
+    starts = [state.now - item.started[first] for item in oldest if first in item.started]
     device = state.devices.get(placement.likely)
     transfer_s = 0.0
     if device is not None:
@@ -342,9 +334,7 @@ def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
         ready_s=ready_s(state, placement),
         compute_s=compute_s(state, placement) * _together(state, plan),
         transfer_s=transfer_s,
-        arrived=any(
-            first in item.inputs or first in item.outputs for item in plan.in_flight.values()
-        ),
+        arrived=any(first in item.inputs or first in item.outputs for item in oldest),
         started_s=max(starts, default=None),
     )
 

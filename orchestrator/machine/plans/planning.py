@@ -26,7 +26,7 @@ from orchestrator.machine.records.placement import placement_of
 from orchestrator.machine.records.plan import Plan, PlanKey, Want
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, SegmentRange
+from orchestrator.planner.offers import SegmentRange
 from orchestrator.planner.partitioning import estimated_s, partition
 from orchestrator.planner.stages import BATCH
 from wire.errors import (
@@ -48,45 +48,44 @@ JUDGE_EVERY_S = 30.0
 HORIZON = 200  # items that a plan is taken to serve: over these it must save what loading takes
 
 
-def ensure(state: State) -> float:
-    """A plan for every model that has work; when to look again."""
+def ensure(state: State, key: PlanKey) -> float:
+    """A plan for the model if it has work; when to look again."""
     if state.connection is None:
         return NEVER
     if state.now < state.settle_until:
         return state.settle_until
-    wake, leaders = NEVER, _leaders(state)
-    for key, idle in state.plans.items():
-        if key not in leaders:  # nobody waits for its devices
-            idle.starved_since, idle.starved_of = None, None
-    for key, leader in leaders.items():
-        plan = state.plans.get(key)
-        if plan is None and key[0] in state.manifests:
-            plan = Plan(key, state.manifests[key[0]], leader.want)
-            state.plans[key] = plan
-        if plan is not None:
-            wake = min(wake, _ensure(state, plan, leader))
-    return wake
+    plan, leader = state.plans.get(key), state.runs.leader(key)
+    if leader is None:
+        if plan is not None:  # nobody waits for its devices
+            _end_starving(state, plan)
+        return NEVER
+    if plan is None and key[0] in state.manifests:
+        plan = Plan(key, state.manifests[key[0]], leader.want)
+        state.plans.add(plan)
+    return _ensure(state, plan, leader) if plan is not None else NEVER
 
 
-def _leaders(state: State) -> dict[PlanKey, Run]:
-    """For each plan that is needed the oldest run with work; its wish counts."""
-    leaders: dict[PlanKey, Run] = {}
-    for run in state.runs.values():
-        if run.attended and run.items:
-            leaders.setdefault(run.plan_key, run)
-    return leaders
+def device_came_or_went(state: State, name: str) -> float:
+    """Plans that use the device, or wait for one, are looked at."""
+    keys = [plan.key for plan in state.plans.on(name)]
+    if name in state.devices.usable:
+        keys += state.plans.unplaceable
+    for key in dict.fromkeys(keys):
+        state.agenda.look("plan", key)
+        state.agenda.look("admission", key)
+    return NEVER
 
 
 def _ensure(state: State, plan: Plan, leader: Run) -> float:
     if _is_broken(state, plan) and plan.broken is not None:
         fail_plan(state, plan, plan.broken.kind, plan.broken.reason)
         return NEVER
-    wake = _unsettled_until(state)
+    wake = state.devices.unsettled_until
     if wake <= state.now:
         wake = _judge(state, plan, leader)
-    if not plan.placements or any(placement.likely is None for placement in plan.placements):
+    if plan.unplaceable:
         return min(wake, _starve(state, plan))
-    plan.starved_since, plan.starved_of = None, None
+    _end_starving(state, plan)
     return wake
 
 
@@ -95,40 +94,24 @@ def _is_broken(state: State, plan: Plan) -> bool:
     return state.now < plan.broken_until and _refusal(state, plan) is not None
 
 
-def _unsettled_until(state: State) -> float:
-    """Devices that were asked for a sign of life just now are waited for."""
-    options = state.options
-    waits = {"unproven": options.settle_s, "alive": options.ping_wait_s}
-    asked = [
-        device.pinged_at + waits[device.life.state]
-        for device in state.devices
-        if device.life.state in waits and device.pinged_at is not None and not state.fresh(device)
-    ]
-    return max(asked, default=float("-inf"))
-
-
 def _judge(state: State, plan: Plan, leader: Run) -> float:
     """Keep the plan, retire it, or make another; when to judge again."""
     if not plan.placements:
         _renew(state, plan, leader)
         return NEVER
-    names = usable_names(state)
-    if names != plan.fleet:
-        plan.fleet, plan.fleet_since, plan.judged = names, state.now, False
+    if state.devices.revision != plan.fleet:
+        plan.fleet, plan.fleet_since = state.devices.revision, state.now
+        plan.judged = False
         _refresh(state, plan)
-    elif not plan.in_flight and _unplaceable(plan):
+    elif not plan.in_flight and plan.unplaceable:
         choose(state, plan)  # another plan took its devices meanwhile
     elif not plan.in_flight and leader.run != plan.judged_for:
         plan.judged &= state.now < plan.judged_at + JUDGE_EVERY_S
     wake = _compare(state, plan, leader)
-    renew = plan.retiring or _unplaceable(plan) or plan.want != leader.want
+    renew = plan.retiring or plan.unplaceable or plan.want != leader.want
     if renew and not plan.in_flight:
         _renew(state, plan, leader)
     return wake
-
-
-def usable_names(state: State) -> frozenset[str]:
-    return frozenset(device.name for device in state.devices if state.usable(device))
 
 
 def items_of(count: int | None) -> int:
@@ -153,13 +136,10 @@ def _compare(state: State, plan: Plan, leader: Run) -> float:
 
 def _refresh(state: State, plan: Plan) -> None:
     """Preliminary choices among the devices there are now."""
-    choose(state, plan)
-    if plan.in_flight and _unplaceable(plan):
+    if plan.unassigned:
+        choose(state, plan)
+    if plan.in_flight and plan.unplaceable:
         repartition(state, plan)
-
-
-def _unplaceable(plan: Plan) -> bool:
-    return any(placement.likely is None for placement in plan.placements)
 
 
 def compatible(plan: Plan, run: Run) -> bool:
@@ -197,7 +177,7 @@ def draft(
     """A plan that is nobody's, with preliminary devices."""
     plan = Plan((manifest.digest, exact), manifest, want)
     overhead = state.options.frame_overhead_nbytes
-    plan.placements = [placement_of(manifest, exact, each, overhead, state.now) for each in ranges]
+    plan.put(placement_of(manifest, exact, each, overhead, state.now) for each in ranges)
     choose(state, plan)
     return plan
 
@@ -205,8 +185,8 @@ def draft(
 def _renew(state: State, plan: Plan, leader: Run) -> None:
     """Ranges for what is asked for and there now. Without a way to them, those before stay if
     they can still be used."""
-    want, names = leader.want, usable_names(state)
-    usable = bool(plan.placements) and compatible(plan, leader) and not _unplaceable(plan)
+    want = leader.want
+    usable = compatible(plan, leader) and not plan.unplaceable
     if usable and not plan.retiring and plan.want.partitions == want.partitions:
         plan.want = want
         return
@@ -217,7 +197,7 @@ def _renew(state: State, plan: Plan, leader: Run) -> None:
         ranges = ranges_of(plan) if usable else ()
     plan.want, plan.retiring = want, False
     if ranges != ranges_of(plan):
-        install(state, plan, ranges, names)
+        install(state, plan, ranges)
 
 
 def best_ranges(
@@ -226,7 +206,7 @@ def best_ranges(
     """The planner's ranges, unless those that the devices already serve are about as good."""
     fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact, items)
     fresh = partition(manifest, fleet, want.partitions, work)
-    served = _served_ranges(state, manifest, exact, fleet)
+    served = _served_ranges(state, manifest, exact)
     if served is None or (want.partitions is not None and len(served) != want.partitions):
         return fresh
     limit = (1 - state.options.replan_gain) * estimated_s(manifest, fleet, served, work)
@@ -234,17 +214,17 @@ def best_ranges(
 
 
 def _served_ranges(
-    state: State, manifest: Manifest, exact: bool, fleet: Sequence[Offer]
+    state: State, manifest: Manifest, exact: bool
 ) -> tuple[SegmentRange, ...] | None:
     """Ranges that cover the model, each reported by a device of its own: an earlier
     orchestrator's plan, or what is left of ours."""
     held: dict[int, list[tuple[int, str, bool]]] = {}
-    for offer in fleet:
-        device = state.devices.get(offer.device)
-        for part, entry in device.residency.items() if device is not None else ():
-            if (part.model, part.exact) == (manifest.digest, exact) and entry.status in SERVING:
+    mode = (manifest.digest, exact)
+    for device in sorted(state.devices.holders(mode), key=lambda each: each.name):
+        for part, entry in device.residency.items() if state.usable(device) else ():
+            if (part.model, part.exact) == mode and entry.status in SERVING:
                 entries = held.setdefault(part.first, [])
-                entries.append((part.last, offer.device, entry.streamed))
+                entries.append((part.last, device.name, entry.streamed))
     return next(_tilings(held, 0, len(manifest.segments), frozenset()), None)
 
 
@@ -260,23 +240,18 @@ def _tilings(
                 yield (SegmentRange(first, last, streamed, device), *rest)
 
 
-def install(
-    state: State, plan: Plan, ranges: Sequence[SegmentRange], fleet: frozenset[str]
-) -> None:
+def install(state: State, plan: Plan, ranges: Sequence[SegmentRange]) -> None:
     """Put these ranges in the place of those before; items in flight go on by recovery."""
     for placement in plan.placements:
-        take(state, placement, "its plan was replaced")
+        take(state, plan, placement, "its plan was replaced")
     for item in plan.in_flight.values():
-        drop_standins(state, plan, item)
+        drop_standins(plan, item)
         item.detours.clear()
         item.opened.clear()
     overhead = state.options.frame_overhead_nbytes
-    plan.placements = [
-        placement_of(plan.manifest, plan.key[1], each, overhead, state.now) for each in ranges
-    ]
-    plan.fleet, plan.fleet_since = fleet, state.now
+    plan.put(placement_of(plan.manifest, plan.key[1], each, overhead, state.now) for each in ranges)
+    plan.fleet, plan.fleet_since = state.devices.revision, state.now
     plan.retiring, plan.judged = False, True
-    state.assignments_dirty = True
     choose(state, plan)
 
 
@@ -293,8 +268,8 @@ def repartition(state: State, plan: Plan) -> bool:
         return False
     if _spans(ranges) == _spans(ranges_of(plan)):
         return False
-    install(state, plan, ranges, frozenset(offer.device for offer in fleet))
-    return all(placement.likely is not None for placement in plan.placements)
+    install(state, plan, ranges)
+    return not plan.unplaceable
 
 
 def ranges_of(plan: Plan) -> tuple[SegmentRange, ...]:
@@ -316,6 +291,8 @@ def _starve(state: State, plan: Plan) -> float:
         return NEVER
     if plan.starved_since is None:
         plan.starved_since = state.now
+        for run in state.runs.working(plan.key):
+            run.touch()
     since = max(plan.starved_since, state.heard_at)  # before, nobody could be heard
     until = since + state.options.no_device_s
     if state.now < until:
@@ -327,35 +304,44 @@ def _fail_starved(state: State, plan: Plan, since: float) -> float:
     """End what waited so long itself, and leave the rest its time; until when."""
     kind, reason = plan.starved_of or (NoDevice.kind, _nobody(plan))
     limit_s, wake = state.options.no_device_s, NEVER
-    for run in list(state.runs.values()):
-        if run.plan_key != plan.key or not run.attended or not run.items:
-            continue
+    for run in state.runs.working(plan.key):
         until = max(since, min(item.life.since for item in run.items.values())) + limit_s
         if state.now < until:
             wake = min(wake, until)
         else:
             fail_items(state, run, kind, f"waited {limit_s:.0f} s: {reason}{absent(state)}")
     if wake == NEVER:
-        plan.starved_since, plan.starved_of = None, None
+        _end_starving(state, plan)
     return wake
+
+
+def _end_starving(state: State, plan: Plan) -> None:
+    if plan.starved_since is not None:
+        for run in state.runs.working(plan.key):
+            run.touch()
+    plan.starved_since, plan.starved_of = None, None
 
 
 def _refusal(state: State, plan: Plan) -> Failure | None:
     """What every device that could serve a range failed it with."""
-    there = [device for device in state.devices if state.usable(device)]
     for placement in plan.placements:
-        if placement.likely is None and there:
-            refusals = [device.refused.get(placement.partition) for device in there]
-            last = refusals[-1]
-            if last is not None and all(each and each.until > state.now for each in refusals):
-                return last.failure
+        if placement.likely is None:
+            failure = None
+            for device in state.devices.usable.values():
+                refusal = device.refused.get(placement.partition)
+                if refusal is None or refusal.until <= state.now:
+                    break
+                failure = refusal.failure
+            else:
+                if failure is not None:
+                    return failure
     return None
 
 
 def break_plan(state: State, plan: Plan, failure: Failure) -> None:
     """Nobody can serve it: its items end with what the devices said, new ones for a while too."""
     plan.broken, plan.broken_until = failure, state.now + state.options.refuse_s
-    plan.starved_since, plan.starved_of = None, None
+    _end_starving(state, plan)
     fail_plan(state, plan, failure.kind, failure.reason)
 
 
@@ -367,11 +353,11 @@ def try_again(state: State, key: PlanKey) -> None:
         return
     if plan.broken is not None and plan.broken.kind in MENDED_AT_THE_DESK:
         plan.broken_until = float("-inf")
-    for device in state.devices:
+    for device in list(state.devices.refusing.values()):
         for part, refusal in list(device.refused.items()):
             ours = (part.model, part.exact) == key
             if ours and refusal.failure.kind in MENDED_AT_THE_DESK:
-                del device.refused[part]
+                device.forgive(part)
 
 
 def _nobody(plan: Plan) -> str:

@@ -11,7 +11,6 @@ from orchestrator.machine.plans.planning import (
     draft,
     items_of,
     ranges_of,
-    usable_names,
 )
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
@@ -64,7 +63,7 @@ def _draft(state: State, manifest: Manifest, asked: RequestPlan) -> Plan:
         present is not None
         and present.placements
         and present.want.partitions == want.partitions
-        and present.fleet == usable_names(state)
+        and present.fleet == state.devices.revision
     ):
         ranges = ranges_of(present)
     else:
@@ -108,7 +107,7 @@ def _why_not(state: State, plan: Plan, device: Device, fleet: Sequence[Offer], w
     offer = offer_of(state, device)
     if life in said:
         return said[life]
-    if offer is None or not state.fresh(device):
+    if offer is None or not state.devices.fresh(device):
         return "it was not heard of lately"
     if not any(fits(manifest, i, i, offer) for i in range(len(manifest.segments))):
         return f"no segment fits it (its budget is {mebibytes(offer.budget_nbytes)})"

@@ -24,7 +24,6 @@ from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
     aborting,
     attached_inputs,
-    clients,
     credits,
     obstacles,
 )
@@ -92,8 +91,10 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         begun_at=now,
         active_at=now,
         heard_at=now,
+        agenda=state.agenda,
+        involved=state.involved,
     )
-    state.runs[run.run] = run
+    state.runs.add(run)
     try_again(state, run.plan_key)
     attached_inputs.begin(state, run, asked.attached)
 
@@ -107,7 +108,7 @@ def _submit_again(state: State, party: str, run: Run) -> None:
 
 
 def accept(state: State, run: Run) -> None:
-    clients.heard(state, run)
+    run.hear(state.now)
     credits.told(state, run)
     stored = run.stored.ranges()
     state.respond(run.party, Accepted(run.run, run.model, run.granted, stored))
@@ -149,7 +150,7 @@ def _own(state: State, party: str, name: str) -> Run | None:
     if run is None or run.party != party:
         state.counts["unknown_run"] += 1
         return None
-    clients.heard(state, run)
+    run.hear(state.now)
     return run
 
 
@@ -161,8 +162,7 @@ def _finish(state: State, party: str, asked: Finish) -> None:
     if run.count is not None or not highest < asked.count <= COUNT_LIMIT:
         state.counts["refused_finish"] += 1
         return
-    run.count = asked.count
-    run.progress_dirty = True
+    run.finish(asked.count)
     state.emit(StoreCount(run.run, asked.count))
 
 
@@ -174,7 +174,8 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
         attached_inputs.cancel(state, run, CANCELLED)
         return
     if not run.kept:
-        run.items.clear()  # they go from disk with the run; nobody was told that they are there
+        for index in list(run.items):
+            run.drop(index)  # they go from disk with the run; nobody was told that they are there
     aborting.end(state, run, RunCancelled.kind, CANCELLED)
 
 
@@ -182,9 +183,7 @@ def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
     run = _own(state, party, asked.run)
     if run is None:
         return
-    fresh = [item for item in asked.items if run.outcomes.pop(item, None) is not None]
-    for item in fresh:
-        run.acknowledged.add(item)
+    fresh = run.acknowledge(asked.items)
     if fresh:
         state.emit(StoreAcknowledged(run.run, tuple(fresh)))
 
@@ -218,7 +217,7 @@ def input_arrived(state: State, event: InputArrived) -> None:
     head, at = event.head, event.head.activation
     run = state.gathering.get(at.run)
     if run is not None and run.party == event.party and at.cut == 0:
-        clients.heard(state, run)
+        run.hear(state.now)
         attached_inputs.input_arrived(state, run, head)
         return
     run = state.runs.get(at.run)
@@ -226,24 +225,22 @@ def input_arrived(state: State, event: InputArrived) -> None:
         _discard(state, head, "stray_input")
         _tell_stray(state, event, run)
         return
-    clients.heard(state, run)
+    run.hear(state.now)
     if at.item in run.items or at.item in run.ended:
         _discard(state, head, "repeated_input")
-        run.say_at = state.now  # its client may not know that it is here
+        run.say_by(state.now, state.now)  # its client may not know that it is here
         return
     limit = run.count if run.count is not None else COUNT_LIMIT
-    if not 0 <= at.item < limit or credits.overflows(state, run, head.nbytes):
+    if not 0 <= at.item < limit or state.budget.overflows(run, head.nbytes):
         _discard(state, head, "excess_input")
-        run.say_at = state.now
+        run.say_by(state.now, state.now)
         return
     if awaits_model(state, run):  # we just started: the store was not read yet
         _discard(state, head, "early_input")
-        run.say_at = min(run.say_at, state.now + EARLY_S)
+        run.say_by(state.now + EARLY_S, state.now)
         return
-    item = Item.arrived(at.run, at.item, state.now)
-    run.items[at.item] = item
-    state.liveness_dirty = True  # there is work: devices may have to be asked
-    run.progress_dirty = True
+    item = run.arrive(at.item, state.now)
+    run.show()
     _take(state, run, item, head)
 
 
@@ -277,7 +274,7 @@ def _take(state: State, run: Run, item: Item, head: FrameHead) -> None:
         outcomes.fail(state, item, InvalidInput.kind, f"item {item.index}: {fault}")
         return
     item.nbytes, item.has_input = head.nbytes, True
-    run.spooled_nbytes += head.nbytes
+    state.budget.spool(run, head.nbytes)
     item.life.move("storing", state.now)
     state.emit(StoreInput(head.activation))
 
