@@ -37,7 +37,7 @@ from wire.errors import (
     UserError,
     from_kind,
 )
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name, mint
 from wire.messages.model import ModelSummary
 from wire.messages.requests import Planned, Request, Response, RunOptions
@@ -312,12 +312,12 @@ class Line:
     def held_nbytes(self) -> int:
         return self._arrived.held_nbytes
 
-    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         if sender != ORCHESTRATOR:
             raise Refused(f"{sender} sends us no results")
         self._arrived.keep(sender, header, frame)
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
         self.tell(ev.ResultArrived(header.activation))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:

@@ -24,7 +24,8 @@ from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.journaled_frames import JournaledInput, JournaledResult
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
-from wire.frames import Settings, peek
+from wire.frame_head import FrameSettings
+from wire.frames import peek
 from wire.ids import ActivationId
 from wire.outbox import Message
 from wire.record import encode
@@ -165,7 +166,7 @@ class Outbound:
 
     def _send_input(self, said: told.SendInput) -> None:
         options = said.options
-        settings = Settings(options.exact, options.barrier, options.transport)
+        settings = FrameSettings(options.exact, options.barrier, options.transport)
         source = JournaledInput(self._journal, said.activation, said.attempt, settings)
         self._send(said.to, said.activation, source)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.planner.times import SegmentTime
+from wire.frame_head import FrameHead as FrameHead
+from wire.frame_head import TensorHead as TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -18,28 +20,6 @@ from wire.messages.requests import Request, RunOptions
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
 from wire.messages.telemetry import Telemetry
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHead:
-    """Name, ONNX element type and shape of one tensor in a frame."""
-
-    name: str
-    element: int
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FrameHead:
-    """A frame's header without its planes."""
-
-    model: str
-    activation: ActivationId
-    attempt: int
-    exact: bool
-    nbytes: int
-    raw_nbytes: int
-    tensors: tuple[TensorHead, ...]
 
 
 @dataclass(frozen=True, slots=True)
