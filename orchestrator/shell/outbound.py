@@ -10,7 +10,7 @@ from typing import Any
 from bus.connection import Connection
 from bus.courier import Courier
 from bus.parcels import FrameSource
-from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from orchestrator.adapters.journal import Journal
 from orchestrator.machine.records import instructions as told
 from orchestrator.machine.records.events import (
     InputStored,
@@ -112,10 +112,7 @@ class Outbound:
             else:
                 self._journal_failed("run", said.run, None, error)
 
-        record = RunRecord(
-            said.run, said.party, said.model_name, said.model, said.options, said.count
-        )
-        self._journal.store_run(record, stored, inputs)
+        self._journal.store_run(said, stored, inputs)
 
     def _store_input(self, said: told.StoreInput) -> None:
         at = said.activation
@@ -135,13 +132,12 @@ class Outbound:
     def _store_outcome(self, said: told.StoreOutcome) -> None:
         run, outcome = said.run, said.outcome
 
-        def stored(first: OutcomeRecord | None, error: CrowdpipeError | None) -> None:
+        def stored(first: Outcome | None, error: CrowdpipeError | None) -> None:
             if first is None or error is not None:
                 error = error or OperatorError("the journal kept nothing")
                 self._journal_failed("outcome", run, outcome.item, error)
                 return
-            kept = Outcome(first.item, first.kind, first.reason, first.acknowledged)
-            self._mailbox.answer(OutcomeStored(run, kept))
+            self._mailbox.answer(OutcomeStored(run, first))
 
         frame = None
         if said.activation is not None:
@@ -149,8 +145,7 @@ class Outbound:
             if frame is None:
                 stored(None, OperatorError(f"the bytes of {said.activation} are not here any more"))
                 return
-        record = OutcomeRecord(outcome.item, outcome.kind, outcome.reason)
-        self._journal.store_outcome(run, record, frame, stored)
+        self._journal.store_outcome(run, outcome, frame, stored)
 
     def _discard_pending(self, said: told.DiscardPending) -> None:
         self._frames.take(said.activation)
