@@ -125,8 +125,8 @@ def shapes(world: World, shape: tuple[int, ...]) -> str:
     [
         ((1, 129), "'seq' may be at most 128"),
         ((5, 8), "'batch' may be at most 4"),
-        ((8,), "rank 2 is needed"),
-        ((1, 8, 1), "rank 2 is needed"),
+        ((8,), "2 dimensions are needed"),
+        ((1, 8, 1), "2 dimensions are needed"),
     ],
 )
 def test_an_input_of_a_wrong_shape_fails_with_what_the_model_takes(
