@@ -23,7 +23,6 @@ from wire.manifest import Manifest, TensorSpec, size_of
 
 MODEL_NAME = "minilm"
 OUTPUT = "embedding"
-DEFAULT_ITEMS = 60
 LONGEST_SENTENCE = 64  # tokens; a bound, so that devices need not keep room for 512
 SEED = 20
 _REAL = {1: "float32", 10: "float16", 11: "float64"}
