@@ -137,8 +137,8 @@ def _made_up(
     if spec.element in _WHOLE:
         return random.integers(0, 2, shape).astype(_WHOLE[spec.element])
     raise InvalidModel(
-        f"cannot make up values for input {spec.name!r} of type {spec.kind.name}; "
-        "use crowdpipe run with values of your own"
+        f"cannot generate values for input {spec.name!r} of type {spec.kind.name}; "
+        "use crowdpipe run with your own inputs"
     )
 
 

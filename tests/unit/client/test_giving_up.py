@@ -29,7 +29,7 @@ from wire.messages.requests import (
 @pytest.mark.parametrize(
     ("online", "limit_s", "sentence"),
     [
-        (None, ABSENT_S, "no orchestrator was ever seen"),
+        (None, ABSENT_S, "no orchestrator has ever connected"),
         (False, ABSENT_S, "the orchestrator is offline"),
         (True, ANSWER_LIMIT_S, "did not answer within 20 s"),
     ],
