@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import journaled
+from orchestrator.machine import journaled, searched
 from orchestrator.machine.devices import liveness, reports, result_frames, sessions
 from orchestrator.machine.items import recovery
-from orchestrator.machine.plans import assigning, assignments, barrier, planning
+from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
 from orchestrator.machine.records.agenda import Look
 from orchestrator.machine.records.events import (
     AssignmentSeen,
@@ -31,6 +31,7 @@ from orchestrator.machine.records.events import (
     ModelAdded,
     ModelRemoved,
     OutcomeStored,
+    PlanSearched,
     RequestArrived,
     ResidencySeen,
     ResultArrived,
@@ -53,6 +54,7 @@ from orchestrator.machine.runs import (
     progress,
     requests,
 )
+from orchestrator.machine.validation.everything import validate
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
@@ -63,6 +65,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("client", clients.check),
     ("model", models.check),
     ("orphans", models.check_devices),
+    ("search", searching.check),
     ("plan", planning.ensure),
     ("overfull", admission.shed),
     ("admission", admission.admit),
@@ -102,6 +105,10 @@ class OrchestratorMachine:
         commands = self._commands()
         self._wake_at = self._next_wake()
         return [*out, *commands, *inputs]
+
+    def validate(self) -> None:
+        """Raises `InvariantBroken` if a record contradicts another. Looks at everything."""
+        validate(self.state)
 
     def wake_at(self) -> float | None:
         """When `Ticked` is due; None if nothing waits for the time."""
@@ -164,6 +171,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     InputStored: journaled.input_stored,
     OutcomeStored: journaled.outcome_stored,
     JournalFailed: journaled.failed,
+    PlanSearched: searched.answered,
     ForgetAsked: sessions.forget_asked,
     Ticked: _ticked,
 }

@@ -21,7 +21,7 @@ from orchestrator.planner.offers import (
     hold_need,
     opset_of,
 )
-from orchestrator.planner.search import Search
+from orchestrator.planner.search import PartitionSearch
 from orchestrator.planner.sharing import shared_ranges
 from orchestrator.planner.stages import Stage, Work, batch_s, shared, stage_of
 from wire.errors import FleetTooSmall, InvalidInput, NoDevice
@@ -47,7 +47,7 @@ def partition(
     work = work or Work.estimated(manifest)
     own = None
     if wanted is None or wanted <= len(fleet):
-        own = Search(manifest, work, fleet, wanted).best()
+        own = PartitionSearch(manifest, work, fleet, wanted).best()
     ranges = own or shared_ranges(manifest, work, fleet, wanted)
     if ranges is None:
         raise too_small(manifest, fleet, wanted)

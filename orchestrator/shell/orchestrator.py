@@ -19,6 +19,7 @@ from bus.listener import Subscription
 from orchestrator import __version__
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal
+from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records.events import (
@@ -154,6 +155,7 @@ class Orchestrator:
             courier=self._courier,
             link=link,
         )
+        self._planner = PlanSearch()
         self._outbound = Outbound(
             self._mailbox,
             topics,
@@ -161,6 +163,7 @@ class Orchestrator:
             self._courier,
             self._connection,
             self._inbound,
+            self._planner,
         )
         self._watch = StoreWatch(
             settings.store, self._inbound, settings.store_user, settings.store_secret
@@ -210,6 +213,7 @@ class Orchestrator:
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
         self._handle(Started(self._boot, generation, runs, self._settings.store_base, times))
+        self._planner.start()
         self._watch.start()
         self._connection.start()
 
@@ -238,6 +242,7 @@ class Orchestrator:
             self._say_farewell,
             lambda: self._connection.close(DRAIN_S),
             self._watch.close,
+            self._planner.close,
             self._journal.close,
             self._home.close,
         )

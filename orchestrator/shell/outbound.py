@@ -11,15 +11,18 @@ from bus.connection import Connection
 from bus.courier import Courier
 from bus.parcels import FrameSource
 from orchestrator.adapters.journal import Journal
+from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.machine.records import instructions as told
 from orchestrator.machine.records.events import (
     InputStored,
     JournalFailed,
     Outcome,
     OutcomeStored,
+    PlanSearched,
     RunStored,
 )
 from orchestrator.machine.records.instructions import Instruction
+from orchestrator.planner.question import Answer
 from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.journaled_frames import JournaledInput, JournaledResult
 from orchestrator.shell.mailbox import Mailbox
@@ -48,6 +51,7 @@ class Outbound:
         courier: Courier,
         connection: Connection,
         inbound: Inbound,
+        planner: PlanSearch,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
@@ -55,6 +59,7 @@ class Outbound:
         self._courier = courier
         self._connection = connection
         self._inbound = inbound
+        self._planner = planner
         self._frames = inbound.frames
         self._ways: dict[type[Instruction], Callable[[Any], None]] = {
             told.RaiseGeneration: self._raise_generation,
@@ -72,6 +77,7 @@ class Outbound:
             told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),
             told.ForgetInputs: lambda said: journal.forget_inputs(said.run, said.items),
             told.ForgetRun: self._forget_run,
+            told.SearchPlan: self._search_plan,
             told.DiscardPending: self._discard_pending,
             told.SendInput: self._send_input,
             told.SendResult: self._send_result,
@@ -146,6 +152,16 @@ class Outbound:
                 stored(None, OperatorError(f"the bytes of {said.activation} are not here any more"))
                 return
         self._journal.store_outcome(run, outcome, frame, stored)
+
+    def _search_plan(self, said: told.SearchPlan) -> None:
+        def found(answer: Answer) -> None:
+            self._mailbox.answer(
+                PlanSearched(
+                    said.number, answer.ranges, answer.kind, answer.reason, answer.shortlist
+                )
+            )
+
+        self._planner.ask(said.question, found)
 
     def _discard_pending(self, said: told.DiscardPending) -> None:
         self._frames.take(said.activation)

@@ -19,6 +19,7 @@ from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.planner.times import SegmentTime
 from tests.support.fake_agent import HOP_S, FakeAgent
+from tests.support.planner_beside import answered
 from wire.elements import Element
 from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
@@ -108,6 +109,7 @@ class World:
         for instruction in self.machine.handle(event, self.now):
             self.carried_out.append((self.now, instruction))
             self._carry_out(instruction)
+        self.machine.validate()
 
     def run_for(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         end = self.now + seconds
@@ -205,6 +207,9 @@ class World:
     def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
         for time in each.times:
             self.times[time.model, time.exact, time.device, time.segment] = time
+
+    def _do_SearchPlan(self, each: ins.SearchPlan) -> None:  # noqa: N802
+        self.tell(answered(each), 0.0)
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         self.runs[each.run] = replace(self.runs[each.run], fault=(each.kind, each.reason))

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.items.recovery import forget_device, resend_all
 from orchestrator.machine.plans.assigning import assign, candidates, choose, take
-from orchestrator.machine.plans.planning import break_plan, repartition
+from orchestrator.machine.plans.planning import repartition
+from orchestrator.machine.plans.starving import give_up
 from orchestrator.machine.records.device import Device, Refusal
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.search import Failed
 from orchestrator.machine.records.state import State
 from orchestrator.planner.ranking import rank
 from wire.errors import OverBudget
@@ -67,10 +69,9 @@ def _replace(state: State, plan: Plan, placements: Sequence[Placement], why: str
     if not plan.in_flight:
         return
     for placement in placements:
-        if placement in plan.placements and placement.device is None:
-            placed = assign(state, plan, placement, f"instead: {why}")
-            if not placed and repartition(state, plan):
-                return  # all of its placements are new ones
+        homeless = placement in plan.placements and placement.device is None
+        if homeless and not assign(state, plan, placement, f"instead: {why}"):
+            repartition(state, plan)
 
 
 def placement_failed(
@@ -85,10 +86,10 @@ def placement_failed(
         return
     if assign(state, plan, placement, f"instead of {device.name}"):
         return
-    if failure.kind == OverBudget.kind and repartition(state, plan):
-        return
-    if not _others_to_come(state, placement):
-        _break(state, plan, placement, device, failure)
+    if failure.kind == OverBudget.kind:
+        repartition(state, plan, Failed(placement.partition, device, failure))
+    else:
+        give_up(state, plan, placement.partition, device, failure)
 
 
 def refuse(state: State, device: Device, placement: Placement, failure: Failure) -> None:
@@ -98,21 +99,6 @@ def refuse(state: State, device: Device, placement: Placement, failure: Failure)
         # It measured more than the formula says: plan smaller ranges for it from now on.
         need = streamed_need if placement.streamed else resident_need
         device.limit_budget(need(placement.segments) - 1)
-
-
-def _others_to_come(state: State, placement: Placement) -> bool:
-    """Whether a device that did not refuse it is only away for the moment."""
-    silent = state.devices.silent.values()
-    return any(placement.partition not in device.refused for device in silent)
-
-
-def _break(
-    state: State, plan: Plan, placement: Placement, device: Device, failure: Failure
-) -> None:
-    part = placement.partition
-    where = f"segments {part.first} to {part.last} of '{plan.manifest.name}'"
-    reason = f"no device could serve {where}; the last was {device.name}: {failure.reason}"
-    break_plan(state, plan, Failure(failure.kind, reason))
 
 
 def standin_failed(

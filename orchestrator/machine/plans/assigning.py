@@ -6,7 +6,7 @@ and what follows from their answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -26,6 +26,7 @@ HAS_ALL = ("cached", "loading", "resident", "evicting")
 MUST_EVICT_TIER = 4
 NEVER = float("inf")
 SOON_S = 1e-6  # floating point: what is due in less is due
+CONSIDERED = 64  # devices: more are not ranked for each partition
 OLDEST = 8  # items in flight by which a stage is judged: they are the furthest
 PACE_SLACK = 0.05  # estimates are no better: so much over the plan's pace is still in pace
 
@@ -72,6 +73,35 @@ def offers(
     return sorted((each for each in listed if each is not None), key=lambda each: each.device)
 
 
+def offers_on(
+    state: State, manifest: Manifest, exact: bool, ranges: Iterable[SegmentRange]
+) -> list[Offer]:
+    """What the devices of these ranges bring."""
+    names = dict.fromkeys(each.device for each in ranges)
+    devices = [state.devices.get(name) for name in names]
+    listed = [
+        offer_of(state, device, manifest, exact)
+        for device in devices
+        if device is not None and state.usable(device)
+    ]
+    return [each for each in listed if each is not None]
+
+
+def _considered(state: State, plan: Plan) -> list[Device]:
+    """Devices that may be asked: all of few, and of many those that a search found worth it, that
+    have something of the model in memory, or that came last."""
+    usable = state.devices.usable
+    if len(usable) <= CONSIDERED:
+        return list(usable.values())
+    meant = [each.meant for each in plan.placements if each.meant is not None]
+    holders = [device.name for device in state.devices.holders(plan.key)]
+    names = [*meant, *holders[:CONSIDERED], *plan.shortlist, *state.devices.newest]
+    found = [usable[name] for name in dict.fromkeys(names) if name in usable]
+    if len(found) <= len(plan.placements):
+        found += [each for each in islice(usable.values(), CONSIDERED) if each not in found]
+    return found
+
+
 def candidates(
     state: State, plan: Plan, placement: Placement, without: Collection[str] = ()
 ) -> list[Candidate]:
@@ -79,7 +109,7 @@ def candidates(
     the plan says so, or if nobody can hold it whole."""
     able = [
         device
-        for device in state.devices.usable.values()
+        for device in _considered(state, plan)
         if state.usable(device)
         and device.name not in without
         and not _refused(state, device, placement)
@@ -156,6 +186,8 @@ def occupant(state: State, device: Device, placement: Placement) -> str | None:
 def choose(state: State, plan: Plan) -> None:
     """A preliminary device for each placement that has none yet, by what is known now: by the
     policy among those that keep the plan's pace, if each placement can have one of them."""
+    if not plan.unassigned:
+        return
     fixed = {
         index: placement.device
         for index, placement in enumerate(plan.placements)
@@ -242,10 +274,11 @@ def spread_out(state: State, plan: Plan) -> None:
 def _helps(state: State, plan: Plan, placement: Placement, name: str) -> bool:
     """Whether a batch is through sooner with this range on that device."""
     manifest, exact = plan.manifest, plan.key[1]
-    fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact)
+    work = state.estimates.work(manifest, exact)
     before = ranges_as_placed(plan)
     at = plan.placements.index(placement)
     after = (*before[:at], replace(before[at], device=name), *before[at + 1 :])
+    fleet = offers_on(state, manifest, exact, (*before, *after))
     return estimated_s(manifest, fleet, after, work) < estimated_s(manifest, fleet, before, work)
 
 

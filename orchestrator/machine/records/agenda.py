@@ -21,6 +21,7 @@ Look = Literal[
     "client",  # run: whether its client is still there
     "model",  # run: its model may still come from the store
     "orphans",  # "": devices that serve a model which did not come back
+    "search",  # search: it was never answered
     "plan",  # plan: made, kept, judged, replaced, or given up
     "overfull",  # device: it serves more than it can hold, so items go home
     "admission",  # plan: items that may enter now

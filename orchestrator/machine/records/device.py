@@ -115,7 +115,8 @@ class Device:
     def limit_budget(self, nbytes: int) -> None:
         """It measured more than the formula says: plan smaller ranges for it from now on."""
         self.budget_limit_nbytes = min(self.budget_nbytes, nbytes)
-        self._changed()
+        if self.keeper is not None:
+            self.keeper.enabled(self)
 
     def reside(self, residency: Residencies) -> bool:
         """What it says of its partitions, all of them; whether that is news."""

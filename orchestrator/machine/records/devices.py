@@ -6,6 +6,7 @@ Indices only. What proves life, and what ends it, is decided in `devices.livenes
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -14,6 +15,7 @@ from orchestrator.machine.records.device import Device, Residencies
 from orchestrator.machine.records.transitions import lifecycle_of
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
+NEWEST = 16
 ASKED_OF = ("alive", "unproven")
 
 
@@ -30,6 +32,7 @@ class Devices:
         self.heard_at = float("-inf")  # since when nothing kept us from hearing them
         self.usable: dict[str, Device] = {}
         self.hopeful: dict[str, Device] = {}
+        self.newest: deque[str] = deque(maxlen=NEWEST)  # came last
         self.revision = 0  # rises whenever `usable` changes
         self.silent: dict[str, Device] = {}  # alive or unproven, not fresh: asked when work waits
         self.refusing: dict[str, Device] = {}  # failed to serve something
@@ -55,6 +58,8 @@ class Devices:
         if device is None:
             life = lifecycle_of("device", name, "unproven", now)
             device = self._devices[name] = Device(name, life, self)
+            self.device_changed(device)
+            self._agenda.look("device", name)
         return device
 
     def forget(self, name: str) -> None:
@@ -115,6 +120,7 @@ class Devices:
 
     def enabled(self, device: Device) -> None:
         """It says anew what it is able to."""
+        self.revision += 1
         self._agenda.look("overfull", device.name)
         self._agenda.look("fleet", device.name)
 
@@ -134,6 +140,8 @@ class Devices:
         if usable != (name in self.usable):
             self.revision += 1
             _put(self.usable, device, usable)
+            if usable:
+                self.newest.append(name)
             self._agenda.look("fleet", name)
         _put(self.hopeful, device, hopeful)
         silent = device.life.state in ASKED_OF and not self.fresh(device)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.planner.offers import SegmentRange
 from orchestrator.planner.times import SegmentTime
 from orchestrator.run_record import Outcome as Outcome
 from orchestrator.run_record import StoredRun as StoredRun
@@ -167,6 +168,17 @@ class JournalFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanSearched:
+    """What `SearchPlan` of this number found: ranges, or why there are none."""
+
+    number: int
+    ranges: tuple[SegmentRange, ...] | None
+    kind: str = ""
+    reason: str = ""
+    shortlist: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetAsked:
     """A person says that a device is to be forgotten."""
 
@@ -198,6 +210,7 @@ Event = (
     | InputStored
     | OutcomeStored
     | JournalFailed
+    | PlanSearched
     | ForgetAsked
     | Ticked
 )

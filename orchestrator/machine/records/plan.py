@@ -16,6 +16,8 @@ from wire.messages.residency import Failure
 
 PlanKey = tuple[str, bool]  # the model's digest, and whether outputs are to be exact
 
+Sought = tuple[int, int | None]  # the fleet's revision, and how many partitions were wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -47,6 +49,12 @@ class Plan:
     fleet: int = -1  # the revision of the fleet that it was looked at with
     fleet_since: float = float("-inf")
     anew: bool = True  # its placements changed: runs that could not enter it may now
+    shortlist: tuple[str, ...] = ()  # devices worth asking, where there are too many to ask all
+    search: int | None = None  # the one under way for it
+    sought: tuple[int, int | None] = (-1, None)  # with which fleet and wish
+    refused: tuple[tuple[int, int | None], tuple[str, str]] | None = (
+        None  # what was sought, and why not
+    )
     retiring: bool = False  # nothing is admitted until it can be replaced
     judged: bool = False  # it was compared with a new one for this fleet
     judged_for: str = ""  # and for this run

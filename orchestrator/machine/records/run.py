@@ -91,6 +91,7 @@ class Run:
     fault: tuple[str, str] | None = None  # kind and reason why it ended before its items did
     awaited: set[int] = field(default_factory=set)  # attached inputs that are not here yet
     gather_until: float = float("inf")
+    checked: bool = True  # devices could serve it, as far as that is known; else it is not stored
 
     @property
     def reason(self) -> str | None:

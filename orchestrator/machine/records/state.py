@@ -20,6 +20,7 @@ from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.plans import Plans
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.runs import Runs
+from orchestrator.machine.records.search import Searches
 from orchestrator.planner.estimates import Estimates
 from wire.errors import UnknownModel
 from wire.manifest import Manifest
@@ -53,6 +54,7 @@ class State:
         self.plans = Plans(self.agenda)
         self.runs = Runs(self.agenda, self.budget)
         self.involved = Involved()
+        self.searches = Searches()
         self.gathering: dict[str, Run] = {}  # their attached inputs are still coming
         self.turn: dict[tuple[str, bool], int] = {}
         self.pings = 0

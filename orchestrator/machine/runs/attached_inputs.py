@@ -59,20 +59,39 @@ def check(state: State, name: str) -> float:
     run = state.gathering.get(name)
     if run is None:
         return NEVER
-    if state.now >= run.gather_until:
-        _store(state, run)
-        return NEVER
-    return run.gather_until
+    if state.now < run.gather_until:
+        return run.gather_until
+    run.awaited.clear()
+    _store_if_whole(state, run)
+    return NEVER
 
 
 def _store_if_whole(state: State, run: Run) -> None:
-    if not run.awaited:
+    if not run.awaited and run.checked:
         _store(state, run)
+
+
+def approve(state: State, run: Run) -> None:
+    """Devices could serve it."""
+    run.checked = True
+    _store_if_whole(state, run)
+
+
+def reject(state: State, run: Run) -> None:
+    """No devices could: its client is told, and may submit it again when there are others."""
+    _drop(state, run)
+    run.move("cancelled", state.now, "no devices could serve it")
+    del state.gathering[run.run]
+    state.runs.remove(run)
+
+
+def _drop(state: State, run: Run) -> None:
+    for index in run.items:
+        state.emit(DropHeld(ActivationId(run.run, index, 0)))
 
 
 def _store(state: State, run: Run) -> None:
     del state.gathering[run.run]
-    run.awaited.clear()
     for item in run.items.values():
         item.life.move("storing", state.now, "with its run")
     run.move("storing", state.now)
@@ -103,8 +122,7 @@ def stored(state: State, run: Run, inputs: tuple[int, ...]) -> None:
 
 def cancel(state: State, run: Run, reason: str) -> None:
     """Nothing of it is on disk, and nobody was told of it."""
-    for index in run.items:
-        state.emit(DropHeld(ActivationId(run.run, index, 0)))
+    _drop(state, run)
     run.move("cancelled", state.now, reason)
     state.leave_tombstone(run.run, RunCancelled.kind, reason)
     del state.gathering[run.run]

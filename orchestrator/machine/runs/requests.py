@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from orchestrator.machine.items import outcomes
-from orchestrator.machine.plans import previews
-from orchestrator.machine.plans.assigning import offers
-from orchestrator.machine.plans.planning import try_again
-from orchestrator.machine.records.events import FrameHead, InputArrived
+from orchestrator.machine.plans import previews, searching
+from orchestrator.machine.plans.planning import items_of
+from orchestrator.machine.plans.starving import try_again
+from orchestrator.machine.records.events import FrameHead, InputArrived, PlanSearched
 from orchestrator.machine.records.instructions import (
     DiscardPending,
     StoreAcknowledged,
@@ -19,6 +18,7 @@ from orchestrator.machine.records.instructions import (
 )
 from orchestrator.machine.records.item import Item, input_fault
 from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.search import Search
 from orchestrator.machine.records.state import State
 from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
@@ -28,7 +28,7 @@ from orchestrator.machine.runs import (
     obstacles,
 )
 from orchestrator.machine.runs.models import awaits_model
-from orchestrator.planner.partitioning import check_wanted, require
+from orchestrator.planner.partitioning import check_wanted
 from orchestrator.planner.ranking import check_policy
 from wire.errors import (
     CrowdpipeError,
@@ -96,7 +96,34 @@ def _submit(state: State, party: str, asked: Submit) -> None:
     )
     state.runs.add(run)
     try_again(state, run.plan_key)
+    try:
+        run.checked = not _may_be_too_much(state, run, manifest)
+    except CrowdpipeError as error:
+        state.runs.remove(run)
+        state.respond(party, Rejected(asked.run, error.kind, error.reason))
+        return
     attached_inputs.begin(state, run, asked.attached)
+
+
+def _may_be_too_much(state: State, run: Run, manifest: Manifest) -> bool:
+    """Whether the devices could serve it at all has to be found out first."""
+    if _is_served(state, manifest, run.options):
+        return False
+    items = items_of(run.count)
+    searching.ask(state, "submit", manifest, run.options.exact, run.want, items, run.run)
+    return True
+
+
+def searched(state: State, search: Search, found: PlanSearched) -> None:
+    """Whether the devices there are could serve the run. Without any, it waits for one."""
+    run = state.gathering.get(str(search.about))
+    if run is None:
+        return
+    if found.ranges is None and found.kind != NoDevice.kind:
+        attached_inputs.reject(state, run)
+        state.respond(run.party, Rejected(run.run, found.kind, found.reason))
+    else:
+        attached_inputs.approve(state, run)
 
 
 def _submit_again(state: State, party: str, run: Run) -> None:
@@ -128,9 +155,6 @@ def _checked(state: State, asked: Submit) -> Manifest:
         raise InvalidInput(f"a lifetime of {options.lifetime_s} s is not possible")
     check_policy(options.policy)
     check_wanted(manifest, options.partitions)
-    if not _is_served(state, manifest, options):
-        with contextlib.suppress(NoDevice):  # one may come: the run waits for it, within a limit
-            require(manifest, offers(state, hopeful=True), options.partitions)
     return manifest
 
 
@@ -138,10 +162,9 @@ def _is_served(state: State, manifest: Manifest, options: RunOptions) -> bool:
     """There is a plan such as this run asks for, with a device for each partition: what stands
     need not be searched for, which takes 40 ms for 19 segments and 5 devices."""
     plan = state.plans.get((manifest.digest, options.exact))
-    if plan is None or not plan.placements:
+    if plan is None:
         return False
-    placed = all(placement.likely is not None for placement in plan.placements)
-    return placed and options.partitions in (None, len(plan.placements))
+    return not plan.unplaceable and options.partitions in (None, len(plan.placements))
 
 
 def _own(state: State, party: str, name: str) -> Run | None:
