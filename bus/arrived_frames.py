@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from wire.frames import Header, decode_frame
+from wire.frame_head import FrameHead
+from wire.frames import decode_frame
 from wire.ids import ActivationId
 
 RAW_LIMIT_NBYTES = 1 << 40  # what a frame may decode to is judged by its model, not here
@@ -31,7 +32,7 @@ class ArrivedFrames:
     def held_nbytes(self) -> int:
         return self._nbytes
 
-    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         """Raises `Malformed` if its layout is not what its header says."""
         decode_frame(frame, RAW_LIMIT_NBYTES)
         with self._guard:

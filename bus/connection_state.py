@@ -61,7 +61,7 @@ class ConnectionLife:
     def __init__(self, policy: ConnectionPolicy, jitter: Callable[[], float]) -> None:
         self._policy = policy
         self._jitter = jitter
-        self._lifecycle = Lifecycle("connection", TABLE, State.NEW)
+        self._lifecycle = Lifecycle(TABLE, "connection", "to the broker", State.NEW, 0.0)
         self._delay_s = policy.first_delay_s
         self._limit_at = 0.0
         self.resumes = False

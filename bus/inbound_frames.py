@@ -15,7 +15,8 @@ from typing import Protocol
 
 from bus.frame_messages import FrameMessages
 from wire.errors import CrowdpipeError, Malformed, QueueFull, TimedOut, TooLarge
-from wire.frames import Header, peek
+from wire.frame_head import FrameHead
+from wire.frames import peek
 from wire.ids import ActivationId
 from wire.outbox import Message
 from wire.parts import Part, Reassembly, Transfer
@@ -34,14 +35,14 @@ class FrameKeeper(Protocol):
     def held_nbytes(self) -> int:
         """What counts towards the bound of frames that come in."""
 
-    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         """Raises a `CrowdpipeError` if it cannot: the frame is then told as lost."""
 
 
 class FrameListener(Protocol):
     """Called in whichever thread brought the news, without a lock held."""
 
-    def frame_arrived(self, sender: str, header: Header) -> None: ...
+    def frame_arrived(self, sender: str, header: FrameHead) -> None: ...
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None: ...
     def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None: ...
 
@@ -80,7 +81,7 @@ class InboundFrames:
         if header is not None:
             self._listener.frame_arrived(sender, header)
 
-    def _taken(self, sender: str, part: Part, now: float) -> Header | None:
+    def _taken(self, sender: str, part: Part, now: float) -> FrameHead | None:
         """The header of the frame that this part completes, kept."""
         if not self._admitted(sender, part):
             return None

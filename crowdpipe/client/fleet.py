@@ -42,7 +42,7 @@ _log = logging.getLogger("crowdpipe.client")
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceReport:
     """What a device, and the orchestrator about it, said last; None where nothing was said."""
 
     name: str
@@ -59,13 +59,13 @@ def models(broker: str | BrokerUrl | None = None) -> list[ModelSummary]:
     return sorted(found, key=lambda model: model.name)
 
 
-def devices(broker: str | BrokerUrl | None = None) -> list[Device]:
+def devices(broker: str | BrokerUrl | None = None) -> list[DeviceReport]:
     """Every device that was ever met and not forgotten, by name."""
     with _Look(broker_url(broker), tuple(_LEAVES)) as look:
         said = {leaf: look.read(kind, leaf, "d") for leaf, kind in _LEAVES.items()}
     names = sorted({name for leaf in said.values() for name in leaf})
     return [
-        Device(
+        DeviceReport(
             name=name,
             state=said["device_state"].get(name),
             telemetry=said["telemetry"].get(name),

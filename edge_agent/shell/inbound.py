@@ -21,7 +21,6 @@ from edge_agent.machine.records.events import (
     FetchFailed,
     FetchProgressed,
     FrameArrived,
-    FrameHead,
     FrameLost,
     LoadRefused,
     OrchestratorSeen,
@@ -34,7 +33,7 @@ from edge_agent.machine.records.events import (
 from edge_agent.shell.mailbox import Mailbox
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
@@ -135,8 +134,8 @@ class Inbound:
 
     # --- the courier --------------------------------------------------------------------------
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
-        self._mailbox.put(FrameArrived(_frame_head(header), sender))
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
+        self._mailbox.put(FrameArrived(header, sender))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
         self._mailbox.put(FrameLost(activation, error.kind, error.reason))
@@ -200,7 +199,7 @@ class Inbound:
             TaskExecuted(
                 number=number,
                 task=task,
-                emitted=_frame_head(executed.emitted.header),
+                emitted=executed.emitted.header,
                 decode_s=executed.decode_s,
                 compute_s=executed.compute_s,
                 encode_s=executed.encode_s,
@@ -217,15 +216,3 @@ class Inbound:
     def blob_rotten(self, digest: str) -> None:
         _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])
         self._mailbox.put(BlobsRemoved((digest,)))
-
-
-def _frame_head(header: Header) -> FrameHead:
-    return FrameHead(
-        model=header.model,
-        activation=header.activation,
-        attempt=header.attempt,
-        exact=header.settings.exact,
-        barrier=header.settings.barrier,
-        nbytes=header.nbytes,
-        raw_nbytes=header.raw_nbytes,
-    )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bus.inbound_frames import FrameListener
 from edge_agent.adapters.store.spool import FrameMissing, Spool
 from wire.errors import CrowdpipeError
-from wire.frames import Header, peek
+from wire.frame_head import FrameHead
+from wire.frames import peek
 from wire.ids import ActivationId
 
 _log = logging.getLogger("crowdpipe.agent")
@@ -40,7 +41,7 @@ class SpooledFrames:
         """Nothing towards the courier's bound: the spool has its own, and refuses at it."""
         return 0
 
-    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         """Raises `SpoolFull`."""
         self._spool.put(header.activation, "input", frame)
 

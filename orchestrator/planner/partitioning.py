@@ -19,15 +19,15 @@ from orchestrator.planner.offers import (
     disk_need,
     fits,
     hold_need,
-    mebibytes,
     opset_of,
 )
-from orchestrator.planner.search import Search
+from orchestrator.planner.search import PartitionSearch
 from orchestrator.planner.sharing import shared_ranges
 from orchestrator.planner.stages import Stage, Work, batch_s, shared, stage_of
 from wire.errors import FleetTooSmall, InvalidInput, NoDevice
 from wire.manifest import Manifest, SegmentSpec
 from wire.memory import resident_need
+from wire.quantities import mebibytes
 
 
 def partition(
@@ -47,7 +47,7 @@ def partition(
     work = work or Work.estimated(manifest)
     own = None
     if wanted is None or wanted <= len(fleet):
-        own = Search(manifest, work, fleet, wanted).best()
+        own = PartitionSearch(manifest, work, fleet, wanted).best()
     ranges = own or shared_ranges(manifest, work, fleet, wanted)
     if ranges is None:
         raise too_small(manifest, fleet, wanted)

@@ -68,7 +68,7 @@ class _Path:
 START = _Path(0.0, 0.0, 0)
 
 
-class Search:
+class PartitionSearch:
     """`wanted`: so many ranges, or None for the number by which the batch is through soonest."""
 
     def __init__(

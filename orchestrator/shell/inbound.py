@@ -21,7 +21,6 @@ from orchestrator.machine.records.events import (
     DeviceStateSeen,
     Disconnected,
     EventsArrived,
-    FrameHead,
     FrameLost,
     GenerationRaised,
     InputArrived,
@@ -31,12 +30,11 @@ from orchestrator.machine.records.events import (
     ResidencySeen,
     ResultArrived,
     TelemetrySeen,
-    TensorHead,
 )
 from orchestrator.shell.mailbox import Mailbox
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused, Replaced
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -213,12 +211,11 @@ class Inbound:
 
     # --- the courier --------------------------------------------------------------------------
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
-        head = _frame_head(header)
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
         if sender.startswith(CLIENTS):
-            self._mailbox.put(InputArrived(sender, head))
+            self._mailbox.put(InputArrived(sender, header))
         else:
-            self._mailbox.put(ResultArrived(sender, head))
+            self._mailbox.put(ResultArrived(sender, header))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
         self._mailbox.put(FrameLost(sender, activation, error.kind, error.reason))
@@ -251,18 +248,4 @@ def _device(names: dict[str, str]) -> str:
 def _replaced() -> Replaced:
     return Replaced(
         "another orchestrator took over this broker; run only one, or give each its own topics"
-    )
-
-
-def _frame_head(header: Header) -> FrameHead:
-    return FrameHead(
-        model=header.model,
-        activation=header.activation,
-        attempt=header.attempt,
-        exact=header.settings.exact,
-        nbytes=header.nbytes,
-        raw_nbytes=header.raw_nbytes,
-        tensors=tuple(
-            TensorHead(tensor.name, int(tensor.kind), tensor.shape) for tensor in header.tensors
-        ),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.adapters.journal import Journal
-from wire.frames import Settings, rehead
+from wire.frame_head import FrameSettings
+from wire.frames import rehead
 from wire.ids import ActivationId
 
 
@@ -16,7 +17,7 @@ class JournaledInput:
     journal: Journal
     activation: ActivationId
     attempt: int
-    settings: Settings
+    settings: FrameSettings
 
     def measure(self) -> tuple[int, int] | None:
         nbytes = self.journal.input_nbytes(self.activation.run, self.activation.item)

@@ -18,16 +18,14 @@ from bus.link import Link
 from bus.listener import Subscription
 from orchestrator import __version__
 from orchestrator.adapters.home import HomeFolder
-from orchestrator.adapters.journal import Journal, JournaledRun
+from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records.events import (
     Event,
     ForgetAsked,
-    Outcome,
     Started,
-    StoredRun,
     Ticked,
 )
 from orchestrator.planner.times import SegmentTime
@@ -210,7 +208,7 @@ class Orchestrator:
             self._ended.set()
 
     def _begin(self) -> None:
-        runs = tuple(_stored(run) for run in self._journal.replay())
+        runs = self._journal.replay()
         generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
@@ -258,21 +256,3 @@ class Orchestrator:
     def _say_farewell(self) -> None:
         if self._inbound.online.is_set() and self._inbound.failure is None:
             self._connection.publish(self._inbound.farewell())
-
-
-def _stored(run: JournaledRun) -> StoredRun:
-    record = run.record
-    return StoredRun(
-        run=record.run,
-        party=record.party,
-        model_name=record.model_name,
-        model=record.model,
-        options=record.options,
-        count=record.count,
-        inputs=run.inputs,
-        outcomes=tuple(
-            Outcome(each.item, each.kind, each.reason, each.acknowledged) for each in run.outcomes
-        ),
-        age_s=run.age_s,
-        fault=run.fault,
-    )

@@ -10,7 +10,7 @@ from typing import Any
 from bus.connection import Connection
 from bus.courier import Courier
 from bus.parcels import FrameSource
-from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.machine.records import instructions as told
 from orchestrator.machine.records.events import (
@@ -27,7 +27,8 @@ from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.journaled_frames import JournaledInput, JournaledResult
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
-from wire.frames import Settings, peek
+from wire.frame_head import FrameSettings
+from wire.frames import peek
 from wire.ids import ActivationId
 from wire.outbox import Message
 from wire.record import encode
@@ -117,10 +118,7 @@ class Outbound:
             else:
                 self._journal_failed("run", said.run, None, error)
 
-        record = RunRecord(
-            said.run, said.party, said.model_name, said.model, said.options, said.count
-        )
-        self._journal.store_run(record, stored, inputs)
+        self._journal.store_run(said, stored, inputs)
 
     def _store_input(self, said: told.StoreInput) -> None:
         at = said.activation
@@ -140,13 +138,12 @@ class Outbound:
     def _store_outcome(self, said: told.StoreOutcome) -> None:
         run, outcome = said.run, said.outcome
 
-        def stored(first: OutcomeRecord | None, error: CrowdpipeError | None) -> None:
+        def stored(first: Outcome | None, error: CrowdpipeError | None) -> None:
             if first is None or error is not None:
                 error = error or OperatorError("the journal kept nothing")
                 self._journal_failed("outcome", run, outcome.item, error)
                 return
-            kept = Outcome(first.item, first.kind, first.reason, first.acknowledged)
-            self._mailbox.answer(OutcomeStored(run, kept))
+            self._mailbox.answer(OutcomeStored(run, first))
 
         frame = None
         if said.activation is not None:
@@ -154,8 +151,7 @@ class Outbound:
             if frame is None:
                 stored(None, OperatorError(f"the bytes of {said.activation} are not here any more"))
                 return
-        record = OutcomeRecord(outcome.item, outcome.kind, outcome.reason)
-        self._journal.store_outcome(run, record, frame, stored)
+        self._journal.store_outcome(run, outcome, frame, stored)
 
     def _search_plan(self, said: told.SearchPlan) -> None:
         def found(answer: Answer) -> None:
@@ -181,7 +177,7 @@ class Outbound:
 
     def _send_input(self, said: told.SendInput) -> None:
         options = said.options
-        settings = Settings(options.exact, options.barrier, options.transport)
+        settings = FrameSettings(options.exact, options.barrier, options.transport)
         source = JournaledInput(self._journal, said.activation, said.attempt, settings)
         self._send(said.to, said.activation, source)
 

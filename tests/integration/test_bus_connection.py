@@ -23,7 +23,7 @@ from tests.support.broker import BrokerUnderTest, fresh_name
 from tests.support.courier_side import KeptFrame, frame, name
 from wire.broker_url import BrokerUrl
 from wire.errors import CrowdpipeError, QueueFull, Refused, Replaced, TooLarge
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.outbox import Message, Outbox
 from wire.topics import ORCHESTRATOR, Topics
@@ -66,10 +66,10 @@ class Listener:
     def ended(self, error: CrowdpipeError) -> None:
         self.told.put(("ended", error))
 
-    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         self.told.put(("kept", frame))
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
         self.told.put(("arrived", sender))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:

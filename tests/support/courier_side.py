@@ -13,7 +13,8 @@ from bus.policy import DESK, ConnectionPolicy
 from bus.sending_rate import SendingRate
 from wire.elements import Element
 from wire.errors import CrowdpipeError
-from wire.frames import Frame, Header, Settings, attempt_of, encode_frame, encode_tensor
+from wire.frame_head import FrameHead, FrameSettings
+from wire.frames import Frame, attempt_of, encode_frame, encode_tensor
 from wire.ids import ActivationId
 from wire.outbox import Message
 from wire.parts import Credit, Part, decode, encode_part
@@ -21,7 +22,7 @@ from wire.topics import Topics
 
 TOPICS = Topics()
 PACKET_NBYTES = 8 << 10  # so that a part has 4 KiB
-Keep = Callable[[str, Header, bytes], None]
+Keep = Callable[[str, FrameHead, bytes], None]
 
 
 def name(item: int = 0, run: str = "run") -> ActivationId:
@@ -30,7 +31,7 @@ def name(item: int = 0, run: str = "run") -> ActivationId:
 
 def frame(item: int = 0, nbytes: int = 100, run: str = "run", attempt: int = 0) -> bytes:
     tensor = encode_tensor("t", Element.UINT8, (nbytes,), bytes(nbytes), "raw")
-    return encode_frame(Frame("a" * 64, name(item, run), attempt, Settings(), (tensor,)))
+    return encode_frame(Frame("a" * 64, name(item, run), attempt, FrameSettings(), (tensor,)))
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Side:
     held_nbytes: int = 0
     full: CrowdpipeError | None = None
     kept: list[bytes] = field(default_factory=list)
-    arrived: list[tuple[str, Header]] = field(default_factory=list)
+    arrived: list[tuple[str, FrameHead]] = field(default_factory=list)
     lost: list[tuple[str, ActivationId, str]] = field(default_factory=list)
     given_up: list[tuple[str, ActivationId, str]] = field(default_factory=list)
     wakes: int = 0
@@ -87,12 +88,12 @@ class Side:
 
     # --- what the courier asks and tells ------------------------------------------------------
 
-    def keep(self, sender: str, header: Header, frame: bytes) -> None:
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         if self.full is not None:
             raise self.full
         self.kept.append(frame)
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
         self.arrived.append((sender, header))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edge_agent.adapters.runtime.protobuf import put, put_number
 from wire.elements import Element
+from wire.protobuf import put_bytes, put_number
 
 _IR_VERSION = 8
 _OPSET = 13
@@ -37,19 +37,20 @@ def string_value(shape: Sequence[int], strings: Sequence[bytes]) -> Any:
 def _model(shape: Sequence[int], strings: Sequence[bytes]) -> bytes:
     """ModelProto: ir_version 1, graph 7, opset_import 8 (onnx.proto's field numbers)."""
     opset = put_number(2, _OPSET)
-    return put_number(1, _IR_VERSION) + put(7, _graph(shape, strings)) + put(8, opset)
+    return put_number(1, _IR_VERSION) + put_bytes(7, _graph(shape, strings)) + put_bytes(8, opset)
 
 
 def _graph(shape: Sequence[int], strings: Sequence[bytes]) -> bytes:
     """GraphProto: node 1, name 2, initializer 5, output 12."""
-    node = put(1, _NAME) + put(2, _OUT) + put(4, b"Identity")
+    node = put_bytes(1, _NAME) + put_bytes(2, _OUT) + put_bytes(4, b"Identity")
     tensor_type = put_number(1, Element.STRING)
-    output = put(1, _OUT) + put(2, put(1, tensor_type))
-    return put(1, node) + put(2, b"g") + put(5, _tensor(shape, strings)) + put(12, output)
+    output = put_bytes(1, _OUT) + put_bytes(2, put_bytes(1, tensor_type))
+    tensor = _tensor(shape, strings)
+    return put_bytes(1, node) + put_bytes(2, b"g") + put_bytes(5, tensor) + put_bytes(12, output)
 
 
 def _tensor(shape: Sequence[int], strings: Sequence[bytes]) -> bytes:
     """TensorProto: dims 1, data_type 2, string_data 6, name 8."""
     dims = b"".join(put_number(1, size) for size in shape)
-    data = b"".join(put(6, string) for string in strings)
-    return dims + put_number(2, Element.STRING) + data + put(8, _NAME)
+    data = b"".join(put_bytes(6, string) for string in strings)
+    return dims + put_number(2, Element.STRING) + data + put_bytes(8, _NAME)

@@ -7,7 +7,8 @@ import pytest
 from bus.arrived_frames import ArrivedFrames
 from wire.elements import Element
 from wire.errors import Malformed
-from wire.frames import Frame, Settings, encode_frame, encode_tensor, peek
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, encode_frame, encode_tensor, peek
 from wire.ids import ActivationId
 
 AT = ActivationId("r1", 0, 0)
@@ -16,7 +17,7 @@ US = "orchestrator"
 
 def frame(content: bytes, at: ActivationId = AT) -> bytes:
     tensor = encode_tensor("x", Element.UINT8, (len(content),), content, "raw")
-    return encode_frame(Frame("ab" * 32, at, 0, Settings(), (tensor,)))
+    return encode_frame(Frame("ab" * 32, at, 0, FrameSettings(), (tensor,)))
 
 
 FIRST, SECOND = frame(b"first"), frame(b"the second")

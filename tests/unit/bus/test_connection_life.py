@@ -136,7 +136,7 @@ def test_what_is_not_up_closes_at_once(steps: tuple[str, ...]):
 def test_a_step_that_does_not_exist_raises_with_the_history():
     it = up(life(), 1.0)
     it.lost("cut", 2.5)
-    with pytest.raises(IllegalTransition, match=r"lost -> up .*2\.500 lost \(cut\)"):
+    with pytest.raises(IllegalTransition, match=r"lost -> up .*lost at 2\.500 \(cut\)"):
         it.granted(3.0)
 
 

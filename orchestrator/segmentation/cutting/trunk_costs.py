@@ -8,7 +8,7 @@ import numpy as np
 
 from orchestrator.segmentation.cutting.constants import Roles
 from orchestrator.segmentation.cutting.cost import cost_of
-from orchestrator.segmentation.cutting.cuts import Line
+from orchestrator.segmentation.cutting.cuts import TrunkCosts
 from orchestrator.segmentation.cutting.liveness import FRAME_TENSOR_NBYTES
 from orchestrator.segmentation.reading.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.reading.tensors import tensor_nbytes
@@ -16,9 +16,9 @@ from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.types import Types
 
 
-def line_of(flow: Dataflow, roles: Roles, types: Types, trunk: tuple[int, ...]) -> Line:
+def trunk_costs(flow: Dataflow, roles: Roles, types: Types, trunk: tuple[int, ...]) -> TrunkCosts:
     costs = tuple(cost_of(flow.nodes[index].proto, types) for index in trunk)
-    return Line(costs, _weights(flow, roles, trunk), _crossing(flow, roles, types, trunk))
+    return TrunkCosts(costs, _weights(flow, roles, trunk), _crossing(flow, roles, types, trunk))
 
 
 def _weights(flow: Dataflow, roles: Roles, trunk: tuple[int, ...]) -> tuple[int, ...]:
