@@ -112,7 +112,16 @@ class Crowd:
         tensors = tuple(
             ev.TensorHead(name, Element.FLOAT, (1, 8)) for name in model.cuts[at.cut].names
         )
-        return ev.FrameHead(model.digest, at, 0, False, 100, 32, tensors)
+        return ev.FrameHead(
+            model.digest,
+            at,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=100,
+            raw_nbytes=32,
+            tensors=tensors,
+        )
 
     def placed(self) -> tuple[str, PartitionId]:
         """Who serves the first partition of the first model."""
