@@ -13,6 +13,7 @@ from itertools import islice
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.device import Device, Residencies
 from orchestrator.machine.records.transitions import lifecycle_of
+from wire.lifecycle import Cause
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
 NEWEST = 16
@@ -24,8 +25,8 @@ class Devices:
     those and the ones that have yet to prove life. Both are true once the agenda's looks are done;
     one that fell silent this moment may still be listed."""
 
-    def __init__(self, agenda: Agenda, lease_s: float) -> None:
-        self._agenda, self._lease_s = agenda, lease_s
+    def __init__(self, agenda: Agenda, lease_s: float, cause: Cause) -> None:
+        self._agenda, self._lease_s, self._cause = agenda, lease_s, cause
         self._devices: dict[str, Device] = {}
         self._holders: dict[Mode, dict[str, Device]] = {}  # report a partition of the model
         self.now = 0.0
@@ -56,7 +57,7 @@ class Devices:
         """The device, added as unproven if it is new."""
         device = self._devices.get(name)
         if device is None:
-            life = lifecycle_of("device", name, "unproven", now)
+            life = lifecycle_of("device", name, "unproven", now, self._cause)
             device = self._devices[name] = Device(name, life, self)
             self.device_changed(device)
             self._agenda.look("device", name)
