@@ -201,6 +201,6 @@ def test_what_is_found_tells_the_entitys_history_and_what_caused_it() -> None:
     bench.arrive(0, sender="laptop")
     bench.machine._agent.held.inputs[RUNNING].head = replace(head(0), activation=WAITING)
     with pytest.raises(
-        InvariantBroken, match="waiting at 100.000, as frame r/0@0 arrived from laptop"
+        InvariantBroken, match=r"waiting at 100\.000, as frame r/0@0 arrived from laptop"
     ):
         bench.machine.validate()
