@@ -77,8 +77,6 @@ def _log_to_stderr(level: str) -> None:
         format="%(asctime)s %(levelname).1s %(message)s",
         datefmt="%H:%M:%S",
     )
-    # What paho logs as errors is told again, in our words, by the connection.
-    logging.getLogger("crowdpipe.agent.connection.paho").setLevel(logging.CRITICAL)
 
 
 if __name__ == "__main__":

@@ -86,8 +86,7 @@ def _log_to_stderr(level: str) -> None:
         format="%(asctime)s %(levelname).1s %(message)s",
         datefmt="%H:%M:%S",
     )
-    # What paho and httpx log is told again, in our words, by the adapters.
-    logging.getLogger("crowdpipe.connection.paho").setLevel(logging.CRITICAL)
+    # What httpx logs is told again, in our words, by the adapters.
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

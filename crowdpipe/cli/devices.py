@@ -13,7 +13,7 @@ from crowdpipe.cli.options import Broker, Home, Json, broker_of, example
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crowdpipe.client.fleet import Device
+    from crowdpipe.client.fleet import DeviceReport
     from wire.messages.residency import Residency
     from wire.messages.telemetry import Telemetry
 
@@ -67,7 +67,7 @@ def _watch(look: Callable[[], Table]) -> None:
         return
 
 
-def devices_table(found: list[Device]) -> Table:
+def devices_table(found: list[DeviceReport]) -> Table:
     from crowdpipe.cli.tables import plain_table
 
     table = plain_table(
@@ -78,7 +78,7 @@ def devices_table(found: list[Device]) -> Table:
     return table
 
 
-def _row(device: Device) -> tuple[str, ...]:
+def _row(device: DeviceReport) -> tuple[str, ...]:
     from crowdpipe.cli.quantities import show_nbytes
 
     state, residency = device.state, device.residency

@@ -50,8 +50,7 @@ def up(
     if log not in LOG_LEVELS:
         raise typer.BadParameter(f"--log is one of {', '.join(LOG_LEVELS)}")
     logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname).1s %(message)s")
-    # What these log as errors is told again, in our words, by who uses them.
-    logging.getLogger("crowdpipe.connection.paho").setLevel(logging.CRITICAL)
+    # What it logs as errors is told again, in our words, by who uses it.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     from crowdpipe.cli.console import say
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise

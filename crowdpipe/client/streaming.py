@@ -15,7 +15,8 @@ from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.line import Line
 from crowdpipe.client.signature import Feeds, tensors_of
 from wire.errors import CrowdpipeError, InvalidInput
-from wire.frames import Frame, Settings, decode_frame, encode_frame
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, decode_frame, encode_frame
 from wire.ids import ActivationId
 from wire.messages.model import ModelSummary
 from wire.messages.requests import RunOptions
@@ -62,7 +63,7 @@ class Stream:
         self._line = line
         self._model = model
         self._options = options
-        self._settings = Settings(options.exact, options.barrier, options.transport)
+        self._settings = FrameSettings(options.exact, options.barrier, options.transport)
         self._feeds = feeds
         self._names = tuple(names)
         self._count = count

@@ -15,14 +15,16 @@ import time
 from types import FrameType
 from typing import Any, NoReturn
 
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import Subscription
+from bus.policy import ConnectionPolicy
 from edge_agent import __version__
-from edge_agent.adapters.connection import Connection
-from edge_agent.adapters.courier import Courier
 from edge_agent.adapters.device.battery import Battery
 from edge_agent.adapters.device.memory import collect_and_trim
 from edge_agent.adapters.device.readings import Sensors
 from edge_agent.adapters.device.settings import AgentSettings
-from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.agent_folder import AgentFolder
 from edge_agent.adapters.store.cache import BlobCache
@@ -45,8 +47,9 @@ from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
 from edge_agent.shell.numbers import Numbers
 from edge_agent.shell.outbound import Outbound
+from edge_agent.shell.spooled_frames import SpooledFrames
 from edge_agent.shell.telemetry import TelemetryReader
-from wire.errors import CrowdpipeError, Replaced
+from wire.errors import CrowdpipeError, Replaced, TimedOut
 from wire.ids import mint
 from wire.topics import Topics
 
@@ -55,6 +58,15 @@ MOVED_SAMPLE_S = 0.5  # after something that changes how much memory we take
 MOVING = (PartitionReady, PartitionGone, TaskExecuted)
 VERIFY_S = 600.0  # between looks for a cached blob that was not verified for long
 DRAIN_S = 10.0  # what is left to say at the end may take this long
+DEVICE = ConnectionPolicy(
+    first_delay_s=0.5,
+    longest_delay_s=30.0,
+    largest_packet_nbytes=8 << 20,
+    max_in_flight=16,
+    ahead_nbytes=1 << 20,
+    repeats=False,  # whenever it connects, the machine says everything about itself anew
+    one_identity="give each agent its own name",
+)
 
 _log = logging.getLogger("crowdpipe.agent")
 
@@ -111,23 +123,25 @@ class AgentShell:
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
         inbound = Inbound(self._mailbox, numbers, topics, name, self._boot, __version__)
+        frames = SpooledFrames(spool)
+        self._courier = Courier(
+            topics, name, frames, inbound, bound_nbytes=settings.hold_nbytes, link=link
+        )
         self._connection = Connection(
             broker,
             client_id=name,
-            first=(topics.device(name, "state"),),
+            first=(Subscription(topics.device(name, "state")),),
             then=(
-                topics.device(name, "assignment"),
-                topics.device(name, "commands"),
-                topics.orchestrator_state,
-                topics.inbox(name),
+                Subscription(topics.device(name, "assignment")),
+                Subscription(topics.device(name, "commands")),
+                Subscription(topics.orchestrator_state),
+                Subscription(topics.inbox(name)),
             ),
             listener=inbound,
+            policy=DEVICE,
+            courier=self._courier,
             link=link,
         )
-        self._courier = Courier(
-            topics, name, spool, settings.hold_nbytes, inbound, self._connection.wake, link
-        )
-        inbound.courier = self._courier
         self._fetcher = Fetcher(
             self._cache,
             link,
@@ -147,9 +161,12 @@ class AgentShell:
             name,
             self._cache,
             spool,
+            frames,
             self._fetcher,
             self._executor,
             self._courier,
+            self._connection,
+            inbound,
         )
         self._sample_at = self._verify_at = 0.0
         self.unclean = False
@@ -198,7 +215,7 @@ class AgentShell:
             self._handle(Ticked())
 
     def _due_at(self) -> float:
-        times = (self._machine.wake_at(), self._courier.expires_at(), self._sample_at)
+        times = (self._machine.wake_at(), self._courier.wake_at(), self._sample_at)
         return min(time_s for time_s in (*times, self._verify_at) if time_s is not None)
 
     def _handle(self, event: Event) -> None:
@@ -210,7 +227,10 @@ class AgentShell:
     def _close(self) -> None:
         """In order: what is said is said before the connection ends."""
         replaced = isinstance(self._outbound.failure, Replaced)
-        self._connection.close(0.0 if replaced else DRAIN_S)
+        try:
+            self._connection.close(0.0 if replaced else DRAIN_S)
+        except TimedOut as error:
+            _log.warning("%s; it ends with the process", error)
         self._fetcher.close()
         if not self._executor.close(0.0 if self._outbound.stuck else DRAIN_S):
             _log.warning("what ONNX Runtime was doing does not end; it is given up")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from edge_agent.adapters.connection import Incoming
-from edge_agent.adapters.courier import Courier
+from bus.listener import InboundMessage
 from edge_agent.adapters.runtime.executor import Executed, Loaded
 from edge_agent.machine.records.events import (
     AssignmentArrived,
@@ -22,7 +21,6 @@ from edge_agent.machine.records.events import (
     FetchFailed,
     FetchProgressed,
     FrameArrived,
-    FrameHead,
     FrameLost,
     LoadRefused,
     OrchestratorSeen,
@@ -36,12 +34,12 @@ from edge_agent.shell.mailbox import Mailbox
 from edge_agent.shell.numbers import Numbers
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
 from wire.messages.state import DeviceState, OrchestratorState
-from wire.outbox import Message, Numbered
+from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
 
@@ -67,7 +65,6 @@ class Inbound:
         self._boot = boot
         self._agent_version = agent_version
         self._own_state: DeviceState | None = None
-        self.courier: Courier | None = None
         self.failure: CrowdpipeError | None = None
         self._readers = {
             topics.device(name, "state"): self._own_state_seen,
@@ -91,37 +88,25 @@ class Inbound:
         topic = self._topics.device(self._name, "state")
         return Message(topic, encode(state), retain=True, content_type=JSON_CONTENT_TYPE)
 
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
-        self._courier().connected(packet_nbytes)
+    def connected(self, connection: str, reconnect: bool) -> None:
         self._mailbox.put(Connected(connection, reconnect, self._own_state))
 
     def disconnected(self, reason: str) -> None:
         _log.warning("not connected: %s", reason)
-        self._courier().disconnected()
         self._mailbox.put(Disconnected(reason))
 
-    def received(self, message: Incoming) -> None:
+    def received(self, message: InboundMessage) -> None:
         try:
-            if self._topics.is_data(message.topic):
-                _, sender = self._topics.sender(message.topic)
-                self._courier().received(sender, message.payload)
-            else:
-                self._readers[message.topic](message)
+            self._readers[message.topic](message)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", message.topic, error)
         except KeyError:
             _log.warning("a message on %s, which we did not ask for", message.topic)
 
-    def next_outgoing(self) -> Numbered | None:
-        return self._courier().next_outgoing()
-
-    def acknowledged(self, numbered: Numbered) -> None:
-        self._courier().acknowledged(numbered)
-
-    def refused(self, topic: str, error: Refused) -> None:
+    def refused(self, topic: str, error: CrowdpipeError) -> None:
         """What we may not say about ourselves ends us; a frame to somebody is that frame's end,
         and the orchestrator will miss it."""
-        if self._topics.is_data(topic):
+        if self._topics.is_data(topic) or not isinstance(error, Refused):
             _log.error("%s", error)
         else:
             self.ended(Refused(f"{error}; is {self._name!r} the user in the broker's address?"))
@@ -130,11 +115,7 @@ class Inbound:
         self.failure = self.failure or error
         self._mailbox.put(None)
 
-    def _courier(self) -> Courier:
-        assert self.courier is not None, "the shell joins the two before it connects"
-        return self.courier
-
-    def _own_state_seen(self, message: Incoming) -> None:
+    def _own_state_seen(self, message: InboundMessage) -> None:
         """Of our own messages only what was retained before tells anything. An empty one says
         that somebody cleared it."""
         if not message.payload:
@@ -142,24 +123,27 @@ class Inbound:
         elif message.retained:
             self._own_state = decode(DeviceState, message.payload)
 
-    def _assignment(self, message: Incoming) -> None:
+    def _assignment(self, message: InboundMessage) -> None:
         if message.payload:
             self._mailbox.put(AssignmentArrived(decode(Assignment, message.payload)))
 
-    def _commands(self, message: Incoming) -> None:
+    def _commands(self, message: InboundMessage) -> None:
         self._mailbox.put(CommandsArrived(decode(CommandBatch, message.payload)))
 
-    def _orchestrator_state(self, message: Incoming) -> None:
+    def _orchestrator_state(self, message: InboundMessage) -> None:
         if message.payload:
             state = decode(OrchestratorState, message.payload)
             self._mailbox.put(OrchestratorSeen(state, message.retained))
 
     # --- the courier --------------------------------------------------------------------------
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
-        self._mailbox.put(FrameArrived(_frame_head(header), sender))
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
+        self._mailbox.put(FrameArrived(header, sender))
 
-    def frame_lost(self, activation: ActivationId, error: CrowdpipeError) -> None:
+    def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        self._mailbox.put(FrameLost(activation, error.kind, error.reason))
+
+    def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
         self._mailbox.put(FrameLost(activation, error.kind, error.reason))
 
     # --- fetching -----------------------------------------------------------------------------
@@ -218,7 +202,7 @@ class Inbound:
             TaskExecuted(
                 number=self._numbers.answered(),
                 task=task,
-                emitted=_frame_head(executed.emitted.header),
+                emitted=executed.emitted.header,
                 decode_s=executed.decode_s,
                 compute_s=executed.compute_s,
                 encode_s=executed.encode_s,
@@ -234,15 +218,3 @@ class Inbound:
     def blob_rotten(self, digest: str) -> None:
         _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])
         self._mailbox.put(BlobsRemoved((digest,)))
-
-
-def _frame_head(header: Header) -> FrameHead:
-    return FrameHead(
-        model=header.model,
-        activation=header.activation,
-        attempt=header.attempt,
-        exact=header.settings.exact,
-        barrier=header.settings.barrier,
-        nbytes=header.nbytes,
-        raw_nbytes=header.raw_nbytes,
-    )

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from edge_agent.adapters.courier import Courier
+from bus.connection import Connection
+from bus.courier import Courier
 from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
@@ -31,9 +32,11 @@ from edge_agent.machine.records.instructions import (
     Stop,
     Unload,
 )
+from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
 from edge_agent.shell.numbers import Numbers
-from wire.errors import CrowdpipeError, Replaced, from_kind
+from edge_agent.shell.spooled_frames import SpooledFrames
+from wire.errors import CrowdpipeError, QueueFull, Replaced, from_kind
 from wire.outbox import Message
 from wire.record import encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
@@ -53,9 +56,12 @@ class Outbound:
         name: str,
         cache: BlobCache,
         spool: Spool,
+        frames: SpooledFrames,
         fetcher: Fetcher,
         executor: Executor,
         courier: Courier,
+        connection: Connection,
+        inbound: Inbound,
     ) -> None:
         self._mailbox = mailbox
         self._numbers = numbers
@@ -65,7 +71,10 @@ class Outbound:
         self._spool = spool
         self._fetcher = fetcher
         self._executor = executor
+        self._frames = frames
         self._courier = courier
+        self._connection = connection
+        self._inbound = inbound
         self.ended = self.stuck = False
         self.failure: CrowdpipeError | None = None
         self._ways: dict[type, Callable[[Any], None]] = {
@@ -107,7 +116,15 @@ class Outbound:
         self._mailbox.put(BlobsRemoved(said.digests))
 
     def _send_frame(self, said: SendFrame) -> None:
-        self._courier.send_frame(said.activation, said.to)
+        """What we need ourselves does not take the way through the broker."""
+        at = said.activation
+        if said.to == self._name:
+            self._frames.loop_back(at, self._name, self._inbound)
+            return
+        try:
+            self._courier.send(said.to, at, self._frames.output(at))
+        except QueueFull as error:  # the orchestrator misses it, and asks for it
+            _log.error("not sent to %s: %s", said.to, error)
 
     def _forget_frame(self, said: ForgetFrame) -> None:
         if said.side == "output":
@@ -121,16 +138,20 @@ class Outbound:
         self._courier.limit_reassembly(assignment.limits.reassembly_s)
 
     def _publish(self, leaf: str, record: Any) -> None:
-        self._courier.publish(
-            Message(
-                topic=self._topics.device(self._name, leaf),
-                payload=encode(record),
-                qos=0 if leaf == "telemetry" else 1,
-                retain=leaf != "events",
-                content_type=JSON_CONTENT_TYPE,
-                coalesce=leaf in ("residency", "telemetry"),
-            )
+        """At the outbox's bound it is dropped: the machine repeats events until they are
+        acknowledged, and what is retained with its next change."""
+        message = Message(
+            topic=self._topics.device(self._name, leaf),
+            payload=encode(record),
+            qos=0 if leaf == "telemetry" else 1,
+            retain=leaf != "events",
+            content_type=JSON_CONTENT_TYPE,
+            coalesce=leaf in ("residency", "telemetry"),
         )
+        try:
+            self._connection.publish(message)
+        except QueueFull as error:
+            _log.warning("%s", error)
 
     def _stay_disconnected(self, said: StayDisconnected) -> None:
         self.failure = Replaced(said.reason)

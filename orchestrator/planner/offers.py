@@ -107,8 +107,3 @@ def disk_need(segments: Sequence[SegmentSpec]) -> int:
 
 def opset_of(segment: SegmentSpec) -> int:
     return segment.opsets.get("", segment.opsets.get("ai.onnx", 0))
-
-
-def mebibytes(nbytes: int) -> str:
-    """As people give budgets."""
-    return f"{nbytes / (1 << 20):.1f} MiB"

@@ -19,7 +19,6 @@ from orchestrator.planner.offers import (
     disk_need,
     fits,
     hold_need,
-    mebibytes,
     opset_of,
 )
 from orchestrator.planner.search import Search
@@ -28,6 +27,7 @@ from orchestrator.planner.stages import Stage, Work, batch_s, shared, stage_of
 from wire.errors import FleetTooSmall, InvalidInput, NoDevice
 from wire.manifest import Manifest, SegmentSpec
 from wire.memory import resident_need
+from wire.quantities import mebibytes
 
 
 def partition(

@@ -12,21 +12,20 @@ import threading
 import time
 from typing import Any
 
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import Subscription
 from orchestrator import __version__
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.connection_listener import Subscription
-from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.home import HomeFolder
-from orchestrator.adapters.journal import Journal, JournaledRun
+from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records.events import (
     Event,
     ForgetAsked,
-    Outcome,
     Started,
-    StoredRun,
     Ticked,
 )
 from orchestrator.planner.times import SegmentTime
@@ -138,22 +137,24 @@ class Orchestrator:
         settings, topics = self._settings, self._topics
         self._inbound = Inbound(self._mailbox, topics, self._journal, self._boot, __version__)
         self._inbound.store_base = settings.store_base
+        link = Link()
+        self._courier = Courier(
+            topics,
+            ORCHESTRATOR,
+            self._inbound.frames,
+            self._inbound,
+            bound_nbytes=settings.hold_nbytes,
+            link=link,
+        )
         self._connection = Connection(
             settings.broker,
             client_id=settings.broker.user or ORCHESTRATOR,
             first=(Subscription(topics.orchestrator_state),),
             then=self._subscriptions(),
             listener=self._inbound,
+            courier=self._courier,
+            link=link,
         )
-        self._courier = Courier(
-            topics,
-            ORCHESTRATOR,
-            self._inbound,
-            settings.hold_nbytes,
-            lambda: self._inbound.pending.nbytes,
-        )
-        self._courier.post = self._connection
-        self._inbound.courier = self._courier
         self._planner = PlanSearch()
         self._outbound = Outbound(
             self._mailbox,
@@ -207,7 +208,7 @@ class Orchestrator:
             self._ended.set()
 
     def _begin(self) -> None:
-        runs = tuple(_stored(run) for run in self._journal.replay())
+        runs = self._journal.replay()
         generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
@@ -255,21 +256,3 @@ class Orchestrator:
     def _say_farewell(self) -> None:
         if self._inbound.online.is_set() and self._inbound.failure is None:
             self._connection.publish(self._inbound.farewell())
-
-
-def _stored(run: JournaledRun) -> StoredRun:
-    record = run.record
-    return StoredRun(
-        run=record.run,
-        party=record.party,
-        model_name=record.model_name,
-        model=record.model,
-        options=record.options,
-        count=record.count,
-        inputs=run.inputs,
-        outcomes=tuple(
-            Outcome(each.item, each.kind, each.reason, each.acknowledged) for each in run.outcomes
-        ),
-        age_s=run.age_s,
-        fault=run.fault,
-    )

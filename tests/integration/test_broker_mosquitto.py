@@ -16,10 +16,10 @@ import pytest
 from broker_config.access import access_list
 from broker_config.configuration import BrokerLimits, Files, Listener, configuration
 from broker_config.credentials import Credentials
-from broker_config.knock import knock
 from broker_config.mosquitto import MosquittoBroker
 from broker_config.port import free_port
 from broker_config.url import BrokerUrl
+from bus.knock import knock
 from tests.support.broker import BrokerUnderTest, fresh_name
 from tests.support.mqtt_client import MqttClient
 from wire.errors import BrokerUnreachable, InvalidName, PortTaken, Refused

@@ -18,6 +18,7 @@ from tests.simulation.surroundings import Surroundings
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import Slot, VirtualExecutor, about
 from wire import record
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.messages import commands as cmd
 from wire.messages import events as dev
@@ -65,7 +66,7 @@ class VirtualAgent:
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
         self.generation = 0
-        self.spool: dict[Slot, tuple[str, happened.FrameHead]] = {}
+        self.spool: dict[Slot, tuple[str, FrameHead]] = {}
         self.executor = VirtualExecutor(self)
         self.fetching: dict[str, int] = {}
         self.fetches = 0
@@ -244,7 +245,7 @@ class VirtualAgent:
         if self.connected:
             self.world.broker.publish(self.name, f"data/{to}", (self.name, payload))
 
-    def take(self, sender: str, head: happened.FrameHead, value: str) -> None:
+    def take(self, sender: str, head: FrameHead, value: str) -> None:
         slot = (head.activation, "input")
         others = sum(each.nbytes for at, (_, each) in self.spool.items() if at != slot)
         if others + head.nbytes > self.capabilities.hold_nbytes:

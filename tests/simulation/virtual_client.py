@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from edge_agent.machine.records.events import FrameHead
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from wire import record
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.requests import (

@@ -8,6 +8,7 @@ from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId, digest_of
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, Limits, PartitionAssignment, Route, SegmentRef
@@ -75,8 +76,8 @@ def head(
     barrier: bool = False,
     nbytes: int = 500,
     raw_nbytes: int = 600,
-) -> happened.FrameHead:
-    return happened.FrameHead(
+) -> FrameHead:
+    return FrameHead(
         model, ActivationId(run, item, cut), attempt, exact, barrier, nbytes, raw_nbytes
     )
 

@@ -21,6 +21,7 @@ from orchestrator.planner.times import SegmentTime
 from tests.support.fake_agent import HOP_S, FakeAgent
 from tests.support.planner_beside import answered
 from wire.elements import Element
+from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -147,10 +148,10 @@ class World:
     def ask(self, request: Request, party: str = CLIENT) -> None:
         self.tell(ev.RequestArrived(party, request))
 
-    def head(self, activation: ActivationId, shape: tuple[int, ...] = (1, 8)) -> ev.FrameHead:
+    def head(self, activation: ActivationId, shape: tuple[int, ...] = (1, 8)) -> FrameHead:
         cut = self.manifest.cuts[activation.cut]
-        tensors = tuple(ev.TensorHead(name, Element.FLOAT, shape) for name in cut.names)
-        return ev.FrameHead(self.manifest.digest, activation, 0, False, 100, 32, tensors)
+        tensors = tuple(TensorHead(name, Element.FLOAT, shape) for name in cut.names)
+        return FrameHead(self.manifest.digest, activation, 0, False, False, 100, 32, tensors)
 
     def feed(self, run: str, item: int, shape: tuple[int, ...] = (1, 8)) -> None:
         self.tell(ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), shape)))

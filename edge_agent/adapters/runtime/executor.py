@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from bus.link import Link
 from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
-from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.deflating import Deflating
 from edge_agent.adapters.runtime.frame_tensors import Emitted, emit, open_frame, values_of
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition

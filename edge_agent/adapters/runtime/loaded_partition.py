@@ -32,6 +32,7 @@ from edge_agent.adapters.store.cache import BlobCache
 from wire.errors import OverBudget
 from wire.memory import hurried_need, mapped_nbytes, resident_need, streamed_need
 from wire.messages.assignment import PartitionAssignment, SegmentRef
+from wire.quantities import mebibytes
 
 # RSS counts mapped pages that the system may take back, and the allocator's rounding.
 MARGIN_NBYTES = 16 << 20
@@ -108,8 +109,9 @@ class LoadedPartition:
             grown = rss_nbytes() - before
             if grown > limit:
                 raise OverBudget(
-                    f"loading {self.assigned.partition} took {mib(grown)} by segment {ref.index}, "
-                    f"over the budget of {mib(budget_nbytes)}; assign fewer segments"
+                    f"loading {self.assigned.partition} took {mebibytes(grown)} "
+                    f"by segment {ref.index}, over the budget of {mebibytes(budget_nbytes)}; "
+                    "assign fewer segments"
                 )
 
         crew.work(load, refs)
@@ -159,10 +161,7 @@ def _check_need(assigned: PartitionAssignment, streamed: bool, budget_nbytes: in
     need = streamed_need(assigned.segments) if streamed else resident_need(assigned.segments)
     if need > budget_nbytes:
         raise OverBudget(
-            f"{assigned.partition} needs {mib(need)} and the budget is {mib(budget_nbytes)}; "
-            "assign fewer segments, or give the agent more with --memory"
+            f"{assigned.partition} needs {mebibytes(need)} and the budget is "
+            f"{mebibytes(budget_nbytes)}; assign fewer segments, or give the agent more with "
+            "--memory"
         )
-
-
-def mib(nbytes: int) -> str:
-    return f"{nbytes / (1 << 20):.1f} MiB"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from wire.errors import BlobMissing, OperatorError
+from wire.frames import ATTEMPT_NBYTES, attempt_of
 from wire.ids import ActivationId
 
 MEMORY_NBYTES = 16 << 20
@@ -40,6 +41,14 @@ class _Kept:
     nbytes: int
     data: bytes | None
     file: Path | None
+
+    def start(self) -> bytes:
+        """Enough of it to tell its attempt."""
+        if self.data is not None:
+            return self.data
+        assert self.file is not None
+        with self.file.open("rb") as opened:
+            return opened.read(ATTEMPT_NBYTES)
 
 
 class Spool:
@@ -90,6 +99,14 @@ class Spool:
                 return kept.data
             assert kept.file is not None
             return kept.file.read_bytes()
+
+    def measure(self, activation: ActivationId, side: Side) -> tuple[int, int] | None:
+        """The frame's bytes and attempt, without reading all of it; None if it is not held."""
+        with self._guard:
+            kept = self._kept.get((activation, side))
+            if kept is None:
+                return None
+            return kept.nbytes, attempt_of(kept.start())
 
     def has(self, activation: ActivationId, side: Side) -> bool:
         return (activation, side) in self._kept

@@ -20,7 +20,7 @@ from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, Want
 from orchestrator.machine.records.search import Asked, Search
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, SegmentRange, fits, mebibytes
+from orchestrator.planner.offers import Offer, SegmentRange, fits
 from orchestrator.planner.partitioning import check_wanted, estimated_s
 from orchestrator.planner.ranking import check_policy, duration
 from orchestrator.planner.stages import Work
@@ -28,6 +28,7 @@ from wire.errors import CrowdpipeError, FleetTooSmall, UnknownModel
 from wire.manifest import Manifest
 from wire.memory import resident_need, streamed_need
 from wire.messages.requests import Planned, PlannedPartition, RequestFailed, RequestPlan
+from wire.quantities import mebibytes
 
 LEFT_OUT_LIMIT = 64  # devices of which it is said why they are not in the plan
 

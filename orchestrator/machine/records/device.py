@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from orchestrator.machine.records.transitions import Lifecycle
 from wire.ids import PartitionId
+from wire.lifecycle import Lifecycle
 from wire.messages.residency import Failure, PartitionResidency
 from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry

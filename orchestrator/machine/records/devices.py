@@ -12,7 +12,7 @@ from itertools import islice
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.device import Device, Residencies
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
 NEWEST = 16
@@ -56,7 +56,7 @@ class Devices:
         """The device, added as unproven if it is new."""
         device = self._devices.get(name)
         if device is None:
-            life = Lifecycle("device", name, "unproven", now)
+            life = lifecycle_of("device", name, "unproven", now)
             device = self._devices[name] = Device(name, life, self)
         return device
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edge_agent.adapters.link import Link
+from bus.link import Link
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
 from edge_agent.adapters.store.unpacking_pace import UnpackingPace

@@ -11,7 +11,14 @@ from edge_agent.adapters.runtime.onnx_values import raw_of, strings_of, strings_
 from tests.support.chain import Chain
 from wire.elements import Element
 from wire.errors import ComputeFailed, TooLarge
-from wire.frames import Encoding, Frame, Settings, encode_frame, encode_strings, encode_tensor
+from wire.frame_head import FrameSettings
+from wire.frames import (
+    Encoding,
+    Frame,
+    encode_frame,
+    encode_strings,
+    encode_tensor,
+)
 from wire.ids import ActivationId, TaskId
 from wire.messages.assignment import PartitionAssignment
 from wire.messages.requests import Transport
@@ -28,7 +35,7 @@ def assigned(*emits: str, emits_nbytes: int = 1 << 20) -> PartitionAssignment:
 
 
 def frame_of(*tensors, transport: Transport = "auto", exact: bool = False) -> Frame:
-    settings = Settings(exact=exact, transport=transport)
+    settings = FrameSettings(exact=exact, transport=transport)
     frame = Frame("a" * 64, ActivationId("run", 3, 0), 2, settings, tensors)
     return open_frame(encode_frame(frame), 1 << 20)
 

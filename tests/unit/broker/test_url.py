@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_config.knock import connect_packet
 from broker_config.url import BrokerUrl, parse_url
+from bus.knock import connect_packet
 from wire.errors import InvalidUrl
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1)

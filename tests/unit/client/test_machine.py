@@ -12,6 +12,7 @@ from crowdpipe.client.machine import RENEW_S, SUBMIT_AGAIN_S, ClientMachine
 from crowdpipe.client.runs import FIRST_S
 from crowdpipe.client.surroundings import ABSENT_S, ANSWER_LIMIT_S
 from wire.ids import ActivationId
+from wire.lifecycle import IllegalTransition
 from wire.messages.requests import (
     ATTACHED_COUNT,
     ATTACHED_NBYTES,
@@ -41,7 +42,7 @@ class Desk:
     """A machine, its clock, and what it said since the last look."""
 
     def __init__(self) -> None:
-        self.machine = ClientMachine()
+        self.machine = ClientMachine(validate=True)
         self.now = 0.0
         self.told: list[Any] = []
 
@@ -474,8 +475,8 @@ def test_what_a_run_does_not_wait_for_any_more_is_not_blamed(desk: Desk):
 
 def test_a_run_moves_only_forward(desk: Desk):
     accepted(desk)
-    with pytest.raises(RuntimeError, match="accepted to submitting"):
-        desk.machine.runs["r"].move("submitting", 1.0)
+    with pytest.raises(IllegalTransition, match=r"accepted -> submitting.*Accepted\(run='r'"):
+        desk.machine.runs["r"].life.move("submitting", 1.0)
 
 
 def test_a_plan_is_asked_for_until_it_is_answered(desk: Desk):

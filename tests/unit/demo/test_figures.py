@@ -5,14 +5,14 @@ from dataclasses import replace
 from rich.console import Console
 
 from crowdpipe.demo.figures import (
-    Answer,
     DemoFigures,
     DeviceFigures,
     ModelFigures,
+    NearestSentence,
     PhaseFigures,
     device_figures,
 )
-from crowdpipe.demo.reference import Reference
+from crowdpipe.demo.reference import SingleProcess
 from crowdpipe.demo.tables import answer_table, conclusions, device_tables, run_table
 from crowdpipe.watching.observation import Load, Observation
 
@@ -58,9 +58,12 @@ FIGURES = DemoFigures(
     cold=phase("cold", 4.0),
     streaming=phase("streaming", 1.0),
     barrier=phase("barrier", 1.6),
-    single_process=Reference(0.3, 0.4, 180 << 20, "1.32.0"),
+    single_process=SingleProcess(0.3, 0.4, 180 << 20, "1.32.0"),
     devices=(device("phone-1", 40 << 20), device("phone-2", 20 << 20)),
-    answers=(Answer("It rains.", "It pours.", 0.81, True), Answer("Buy.", "Sell.", 0.5, False)),
+    answers=(
+        NearestSentence("It rains.", "It pours.", 0.81, True),
+        NearestSentence("Buy.", "Sell.", 0.5, False),
+    ),
     timeline="/tmp/timeline.html",
     elapsed_s=20.0,
 )

@@ -13,6 +13,7 @@ from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.planner_beside import handled
 from tests.support.tiny_manifest import MB, tiny_manifest
+from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.messages import requests as req
 from wire.messages.requests import RunOptions
@@ -125,8 +126,8 @@ def shapes(world: World, shape: tuple[int, ...]) -> str:
     [
         ((1, 129), "'seq' may be at most 128"),
         ((5, 8), "'batch' may be at most 4"),
-        ((8,), "rank 2 is needed"),
-        ((1, 8, 1), "rank 2 is needed"),
+        ((8,), "2 dimensions are needed"),
+        ((1, 8, 1), "2 dimensions are needed"),
     ],
 )
 def test_an_input_of_a_wrong_shape_fails_with_what_the_model_takes(
@@ -144,21 +145,21 @@ def test_an_input_of_a_wrong_shape_fails_with_what_the_model_takes(
     ("tensors", "says"),
     [
         ((), "'x' is missing"),
-        ((ev.TensorHead("z", 1, (1, 8)),), "'x' is missing"),
-        ((ev.TensorHead("x", 1, (1, 8)), ev.TensorHead("z", 1, (1,))), "no input 'z'"),
-        ((ev.TensorHead("x", 1, (1, 8)),) * 2, "twice"),
-        ((ev.TensorHead("x", 7, (1, 8)),), "INT64; the model takes FLOAT"),
+        ((TensorHead("z", 1, (1, 8)),), "'x' is missing"),
+        ((TensorHead("x", 1, (1, 8)), TensorHead("z", 1, (1,))), "no input 'z'"),
+        ((TensorHead("x", 1, (1, 8)),) * 2, "twice"),
+        ((TensorHead("x", 7, (1, 8)),), "INT64; the model takes FLOAT"),
     ],
 )
 def test_an_input_with_wrong_names_or_types_fails(
-    tensors: tuple[ev.TensorHead, ...], says: str
+    tensors: tuple[TensorHead, ...], says: str
 ) -> None:
     world = world_of("a")
     world.submit(items=1)
     world.feeding.clear()
     world.run_for(0.1)
     at = ActivationId("r1", 0, 0)
-    head = ev.FrameHead(world.manifest.digest, at, 0, False, 100, 32, tensors)
+    head = FrameHead(world.manifest.digest, at, 0, False, False, 100, 32, tensors)
     world.tell(ev.InputArrived(CLIENT, head))
     world.complete(items=1)
     assert says in told(world, req.ItemFailed)[0].reason
@@ -180,7 +181,7 @@ def test_an_input_of_another_party_or_beyond_the_count_is_not_taken() -> None:
     world.run_for(0.1)
     for party, run, item in (("clients/bob/s", "r3", 0), (CLIENT, "r3", 2), (CLIENT, "r3", -1)):
         at = ActivationId(run, item, 0)
-        world.tell(ev.InputArrived(party, ev.FrameHead(head.model, at, 0, False, 9, 9, ())))
+        world.tell(ev.InputArrived(party, FrameHead(head.model, at, 0, False, False, 9, 9, ())))
     world.run_for(0.5)
     assert len(world.instructions(ins.StoreInput)) == 1
     assert len(world.instructions(ins.DiscardPending)) == 3
