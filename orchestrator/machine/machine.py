@@ -54,6 +54,7 @@ from orchestrator.machine.runs import (
     progress,
     requests,
 )
+from orchestrator.machine.validation.everything import validate
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
@@ -104,6 +105,10 @@ class OrchestratorMachine:
         commands = self._commands()
         self._wake_at = self._next_wake()
         return [*out, *commands, *inputs]
+
+    def validate(self) -> None:
+        """Raises `InvariantBroken` if a record contradicts another. Looks at everything."""
+        validate(self.state)
 
     def wake_at(self) -> float | None:
         """When `Ticked` is due; None if nothing waits for the time."""

@@ -109,6 +109,7 @@ class World:
         for instruction in self.machine.handle(event, self.now):
             self.carried_out.append((self.now, instruction))
             self._carry_out(instruction)
+        self.machine.validate()
 
     def run_for(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         end = self.now + seconds

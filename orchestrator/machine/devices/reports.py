@@ -92,19 +92,23 @@ def _take_residency(
 ) -> None:
     if device.reside({entry.partition: entry for entry in partitions}):
         device.progress_at = state.now
-    for plan, placement in _served(state, device):
-        entry = device.residency.get(placement.partition)
-        stamp = placement.stamps.get(device.name)
-        if entry is not None and stamp is not None and device.applied_stamp >= stamp:
-            _settle(state, plan, placement, device, entry)
+    for entry in partitions:
+        for plan, placement in _served(state, device, entry.partition):
+            stamp = placement.stamps.get(device.name)
+            if stamp is not None and device.applied_stamp >= stamp:
+                _settle(state, plan, placement, device, entry)
 
 
-def _served(state: State, device: Device) -> list[tuple[Plan, Placement]]:
+def _served(state: State, device: Device, part: PartitionId) -> list[tuple[Plan, Placement]]:
+    """The placement of this partition, if the device was told to serve it."""
+    plan = state.plans.get((part.model, part.exact))
+    if plan is None:
+        return []
     return [
         (plan, placement)
-        for plan in state.plans.on(device.name)
         for placement in plan.placements
-        if placement.device == device.name or device.name in placement.standins
+        if placement.partition == part
+        and (placement.device == device.name or device.name in placement.standins)
     ]
 
 
@@ -146,9 +150,8 @@ def events_arrived(state: State, event: EventsArrived) -> None:
 
 def _look_at_plans(state: State, device: Device) -> None:
     """What it told may change when the rest of a plan that it serves is due."""
-    for plan in state.plans.on(device.name):
-        if plan.in_flight and plan.unassigned:
-            state.agenda.look("assignment due", plan.key)
+    for key in state.plans.due_on(device.name):
+        state.agenda.look("assignment due", key)
 
 
 def _follows(state: State, device: Device, batch: EventBatch) -> bool:
@@ -305,8 +308,8 @@ def _partition_evicted(state: State, device: Device, told: PartitionEvicted) -> 
 
 
 def _fetch_started(state: State, device: Device, told: FetchStarted) -> None:
-    for _, placement in _served(state, device):
-        if placement.partition == told.partition and placement.life.state == "assigned":
+    for _, placement in _served(state, device, told.partition):
+        if placement.life.state == "assigned":
             placement.life.move("fetching", state.now, "as reported")
 
 
