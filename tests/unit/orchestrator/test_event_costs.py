@@ -21,6 +21,7 @@ from tests.support.calls import count_calls
 from tests.support.planner_beside import answered
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.elements import Element
+from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.manifest import Manifest
 from wire.messages import events as dev
@@ -108,11 +109,11 @@ class Crowd:
     def input(self, run: str, item: int, model: Manifest) -> ev.Event:
         return ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), model))
 
-    def head(self, at: ActivationId, model: Manifest) -> ev.FrameHead:
+    def head(self, at: ActivationId, model: Manifest) -> FrameHead:
         tensors = tuple(
-            ev.TensorHead(name, Element.FLOAT, (1, 8)) for name in model.cuts[at.cut].names
+            TensorHead(name, Element.FLOAT, (1, 8)) for name in model.cuts[at.cut].names
         )
-        return ev.FrameHead(model.digest, at, 0, False, 100, 32, tensors)
+        return FrameHead(model.digest, at, 0, False, False, 100, 32, tensors)
 
     def placed(self) -> tuple[str, PartitionId]:
         """Who serves the first partition of the first model."""
