@@ -63,11 +63,12 @@ def to_plain(value: Any) -> Any:
 
 def _object_of(record: Any) -> dict[str, Any]:
     """The record's own fields, records in them as they are: the encoder asks again for those."""
-    return _writer_of(type(record))(record)
+    kind: Any = type(record)
+    return _writer_of(kind)(record)
 
 
 @functools.cache
-def _writer_of(kind: type) -> Callable[[Any], dict[str, Any]]:
+def _writer_of(kind: Any) -> Callable[[Any], dict[str, Any]]:
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is no record: JSON cannot carry it")
     tag = getattr(kind, "type", None)
