@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+from orchestrator.planner.needs import Needs, opset_of
 from orchestrator.planner.offers import (
     Offer,
     SegmentRange,
@@ -20,7 +21,6 @@ from orchestrator.planner.offers import (
     fits,
     hold_need,
     mebibytes,
-    opset_of,
 )
 from orchestrator.planner.search import Search
 from orchestrator.planner.sharing import shared_ranges

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Offer, Room, SegmentRange
 from orchestrator.planner.stages import Stage, Work, stage_of
 from wire.manifest import Manifest
@@ -61,7 +62,7 @@ def _options(manifest: Manifest, work: Work, fleet: Sequence[Offer], streamed: b
 
 
 def _ranges(manifest: Manifest, offer: Offer, streamed: bool) -> Iterator[SegmentRange]:
-    room = Room(manifest, offer)
+    room = Room(Needs(manifest), offer)
     for first in range(len(manifest.segments)):
         for last, must_stream in room.ranges(first):
             if streamed or not must_stream:
