@@ -34,6 +34,7 @@ class Needs:
         self.disk = [_disk(segments[first:]) for first in starts]
         self.opsets = [list(accumulate(map(opset_of, segments[first:]), max)) for first in starts]
         self.cut_nbytes = [cut.bound_nbytes for cut in manifest.cuts]
+        self.most_hold_nbytes = sum(sorted(self.cut_nbytes)[-2:])  # no range holds more
         self._weights = [0, *accumulate(segment.weight_nbytes for segment in segments)]
 
     def weight_nbytes(self, first: int, last: int) -> int:

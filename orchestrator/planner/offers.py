@@ -72,14 +72,28 @@ class Fleet(Sequence[Offer]):
         return len(self._offers)
 
 
+def streams(needs: Needs, offer: Offer, first: int, last: int) -> bool | None:
+    """Whether the device would stream the range; None if it does not take it."""
+    count, resident = last - first, needs.resident[first][last - first]
+    if (
+        needs.disk[first][count] > offer.disk_nbytes
+        or needs.opsets[first][count] > offer.max_opset
+        or needs.hold_nbytes(first, last) > offer.hold_nbytes
+    ):
+        return None
+    if resident <= offer.budget_nbytes:
+        return False
+    streamable = needs.streamed[first][count] <= offer.budget_nbytes
+    return True if streamable and resident > offer.told_nbytes else None
+
+
 class Room:
     """Which ranges one device takes. With more segments no range needs less, except for the
     frames that it holds: so the last one is found by halving."""
 
     def __init__(self, needs: Needs, offer: Offer) -> None:
         self._needs, self._offer = needs, offer
-        nbytes = sorted(needs.cut_nbytes)
-        self._holds_all = sum(nbytes[-2:]) <= offer.hold_nbytes
+        self._holds_all = needs.most_hold_nbytes <= offer.hold_nbytes
 
     def ranges(self, first: int) -> Iterator[tuple[int, bool]]:
         """Each possible last segment, and whether the range would be streamed."""

@@ -12,7 +12,7 @@ measured to be within some two percent of the best there is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, nlargest
 
@@ -33,14 +33,20 @@ from orchestrator.planner.options import (
     within,
 )
 from orchestrator.planner.prices import IMPOSSIBLE, Prices, Rules, bound_of, shortest
+from orchestrator.planner.shortlist import shortlist
 from orchestrator.planner.stages import Work
 from wire.manifest import Manifest
 
+KINDS = 64  # of devices, that are looked at where nobody says how many
 EXACT_STATES = 64  # sets of devices, up to which all are told apart
 STEPS_LIMIT = 120_000  # options looked at, some 25 ms of Python, when there are more
 EXACT_STEPS_LIMIT = 1_000_000  # never seen to be needed
 WIDTH = 64  # labels that go on from a cut
-LABEL_STEPS = 60_000  # for one question, else fewer labels go on
+LABEL_STEPS = 30_000  # for one question, else fewer labels go on
+ASKED, BEYOND = (
+    12,
+    5,
+)  # questions that are asked in any case, unless it takes so many times the steps
 SLACK = 0.004  # a plan that is sooner by less is not worth the time to find it
 RUNG = 1.5  # of the ladder, the next against the one before
 NARROWER = 0.02  # by so much, and a new question pays
@@ -64,15 +70,23 @@ class _Span:
 
 
 class Search:
-    """`wanted`: so many ranges, or None for the number by which the batch is through soonest."""
+    """`wanted`: so many ranges, or None for the number by which the batch is through soonest.
+    At most `most` kinds of devices are looked at, those with a `preferred` device before others."""
 
     def __init__(
-        self, manifest: Manifest, work: Work, fleet: Sequence[Offer], wanted: int | None
+        self,
+        manifest: Manifest,
+        work: Work,
+        fleet: Sequence[Offer],
+        wanted: int | None,
+        most: int = KINDS,
+        preferred: Collection[str] = (),
     ) -> None:
         self._work, self._wanted = work, wanted
         self._end = len(manifest.segments)
-        self._kinds = kinds_of(fleet)
-        self._rows = rows_of(Needs(manifest), work, self._kinds)
+        needs = Needs(manifest)
+        self._kinds = shortlist(kinds_of(fleet), needs, work, most, preferred)
+        self._rows = rows_of(needs, work, self._kinds)
         self._counts = tuple(min(len(kind.devices), self._end) for kind in self._kinds)
         states = math.prod(count + 1 for count in self._counts)
         self._exact = states <= EXACT_STATES
@@ -132,19 +146,25 @@ class _Sweep:
         self._low_s = max(low_s, fastest(rows)) * (1 - CLOSE)
         self._steps, self._width = steps, width
         self._spans: list[_Span] = []
+        self._asked = 0
 
     def run(self) -> None:
         self._climb()
         improve(self._known, self._rows, self._rules)
-        while self._spans and self._known.steps < self._steps:
+        while self._spans and self._goes_on():
             span = heappop(self._spans)
             if span.least_s >= self._known.enough_s(0.0):
                 break
             self._narrow(span)
         improve(self._known, self._rows, self._rules)
 
+    def _goes_on(self) -> bool:
+        """Some questions are asked in any case, within reason."""
+        steps = self._known.steps
+        return steps < self._steps or (self._asked < ASKED and steps < BEYOND * self._steps)
+
     def _climb(self) -> None:
-        """From the fastest pace up, as long as a batch by a plan that is no faster may be better."""
+        """From the fastest pace up, as long as plans that are no faster may be better."""
         prices, low_s, top_s = (
             Prices((0.0,) * len(self._rules.counts)),
             self._low_s,
@@ -158,6 +178,7 @@ class _Sweep:
 
     def _ask(self, rows: Rows, low_s: float, high_s: float, prices: Prices) -> Prices:
         """What there is up to a pace; the prices with which it was found."""
+        self._asked += 1
         rows = within(rows, high_s)
         bound, rows = bound_of(rows, self._rules, prices, self._known, low_s)
         if bound is IMPOSSIBLE:
