@@ -33,6 +33,7 @@ def started(state: State, event: Started) -> None:
     state.boot, state.generation = event.boot, event.generation
     state.store_base, state.started = event.store_base, True
     state.models_by = state.now + GRACE_S
+    state.agenda.look_at("orphans", "", state.models_by)
     state.estimates.restore(event.times)
     for stored in event.runs:
         _restore(state, stored)
@@ -51,8 +52,10 @@ def _restore(state: State, stored: StoredRun) -> None:
         begun_at=state.now - stored.age_s,
         active_at=state.now,
         heard_at=state.now,
+        agenda=state.agenda,
+        involved=state.involved,
     )
-    state.runs[run.run] = run
+    state.runs.add(run)
     for outcome in stored.outcomes:
         run.ended.add(outcome.item)
         run.stored.add(outcome.item)
@@ -66,16 +69,16 @@ def _restore(state: State, stored: StoredRun) -> None:
         _restore_input(state, run, index)
     if stored.fault is not None:
         aborting.restore(state, run, *stored.fault)
+    run.look_at_all()
 
 
 def _restore_input(state: State, run: Run, index: int) -> None:
     if index in run.ended:
         state.emit(ForgetInputs(run.run, (index,)))
         return
-    item = Item.arrived(run.run, index, state.now)
+    item = run.arrive(index, state.now)
     item.has_input = True
     item.attempt = state.generation * ATTEMPTS  # above any that an orchestrator before us gave
-    run.items[index] = item
     run.stored.add(index)
     item.life.move("storing", state.now, "in the journal")
     item.life.move("stored", state.now, "in the journal")
@@ -87,7 +90,7 @@ def run_stored(state: State, event: RunStored) -> None:
     if run is None or run.state != "storing":
         state.counts["unknown_record"] += 1
         return
-    run.life.move("accepted", state.now)
+    run.move("accepted", state.now)
     attached_inputs.stored(state, run, event.inputs)
     requests.accept(state, run)
 
@@ -99,7 +102,7 @@ def input_stored(state: State, event: InputStored) -> None:
         return
     item.life.move("stored", state.now)
     run.enqueue(item)
-    run.progress_dirty = True
+    run.show()
     credits.stored(state, run, item.index)
 
 
@@ -120,14 +123,14 @@ def failed(state: State, event: JournalFailed) -> None:
         return
     if event.what == "run":
         if run.state == "storing":
-            del state.runs[run.run]
+            state.runs.remove(run)
             state.respond(run.party, Rejected(run.run, event.kind, event.reason))
         return
     item = run.items.get(event.item) if event.item is not None else None
     if item is None:
         return
     if event.what == "input" and item.state == "storing":
-        run.spooled_nbytes -= item.nbytes
+        state.budget.spool(run, -item.nbytes)
         item.has_input = False
         credits.stored(state, run, item.index)
         outcomes.fail(state, item, event.kind, event.reason)

@@ -1,7 +1,7 @@
 """The orchestrator's machine: takes one event, says what to do, and when to wake it.
 
-Dispatch only: each kind of event goes to the module that knows it, and after each the same steps
-look at what follows from it, in one fixed order. Nothing here reads a clock or does I/O; two
+Dispatch only: each kind of event goes to the module that knows it; what it touched is then looked
+at, and what is due, in one fixed order. Nothing here reads a clock or does I/O; two
 machines that are told the same say the same.
 """
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import journaled
+from orchestrator.machine import journaled, searched
 from orchestrator.machine.devices import liveness, reports, result_frames, sessions
 from orchestrator.machine.items import recovery
-from orchestrator.machine.plans import assigning, assignments, barrier, planning
+from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
+from orchestrator.machine.records.agenda import Look
 from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
@@ -30,6 +31,7 @@ from orchestrator.machine.records.events import (
     ModelAdded,
     ModelRemoved,
     OutcomeStored,
+    PlanSearched,
     RequestArrived,
     ResidencySeen,
     ResultArrived,
@@ -46,6 +48,7 @@ from orchestrator.machine.runs import (
     attached_inputs,
     clients,
     credits,
+    expiry,
     models,
     obstacles,
     progress,
@@ -53,22 +56,33 @@ from orchestrator.machine.runs import (
 )
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
-STEPS: tuple[Callable[[State], float], ...] = (
-    attached_inputs.check,
-    liveness.check,
-    clients.check,
-    models.check,
-    planning.ensure,
-    admission.step,
-    assigning.assign_due,
-    recovery.check,
-    barrier.step,
-    credits.say_due,
-    obstacles.step,
-    progress.step,
+STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
+    ("attached", attached_inputs.check),
+    ("idle", liveness.ask_silent),
+    ("device", liveness.check),
+    ("fleet", planning.device_came_or_went),
+    ("client", clients.check),
+    ("model", models.check),
+    ("orphans", models.check_devices),
+    ("search", searching.check),
+    ("plan", planning.ensure),
+    ("overfull", admission.shed),
+    ("admission", admission.admit),
+    ("waiting", admission.check_waits),
+    ("assignment due", assigning.assign_due),
+    ("item", recovery.check),
+    ("barrier", barrier.open_cuts),
+    ("credit", credits.say_due),
+    ("room", credits.share_out),
+    ("end", expiry.settle_end),
+    ("obstacle", obstacles.look),
+    ("progress", progress.publish_due),
+    ("expiry", expiry.expire),
+    ("clear", progress.clear),
+    ("assignment", assignments.publish_changed),
 )
-"""What follows from any event, in this order; each says when it wants to look again."""
-AGAIN_LIMIT = 4  # a step may give an earlier one something to do; more often is never needed
+"""What is looked at after an event, in this order; each says when it wants to look again."""
+AGAIN_LIMIT = 8  # a look may give an earlier one something to do; more often is never needed
 
 
 class OrchestratorMachine:
@@ -79,31 +93,38 @@ class OrchestratorMachine:
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
         state = self.state
-        if self._wake_at is not None and now > self._wake_at + SLEPT_S:
-            state.now = now
+        slept = self._wake_at is not None and now > self._wake_at + SLEPT_S
+        state.advance(now)
+        if slept:
             liveness.heard_again(state)
-        state.now = max(now, state.now)
         HANDLERS[type(event)](state, event)
-        wake = self._advance()
+        self._look_around()
         out, state.out = state.out, []
         inputs, state.inputs = state.inputs, []
-        self._wake_at = wake if wake < float("inf") else None
-        return [*out, *self._commands(), *inputs]
+        commands = self._commands()
+        self._wake_at = self._next_wake()
+        return [*out, *commands, *inputs]
 
     def wake_at(self) -> float | None:
         """When `Ticked` is due; None if nothing waits for the time."""
         return self._wake_at
 
-    def _advance(self) -> float:
-        wake = float("inf")
+    def _look_around(self) -> None:
+        """Look at what the event touched and what is due, until nothing is left."""
+        state, agenda = self.state, self.state.agenda
         for _ in range(AGAIN_LIMIT):
-            wake = min(step(self.state) for step in STEPS)
-            if wake > self.state.now:
-                break
-        assignments.publish_changed(self.state)
-        if self.state.connection is None:
-            return wake
-        return min(wake, self.state.commands.wake_at_after(self.state.now))
+            if not agenda.advance(state.now):
+                return
+            for kind, look in STEPS:
+                for name in agenda.take(kind):
+                    agenda.look_at(kind, name, look(state, name))
+
+    def _next_wake(self) -> float | None:
+        state = self.state
+        wake = state.agenda.wake_at
+        if state.connection is not None:
+            wake = min(wake, state.commands.wake_at())
+        return max(wake, state.now) if wake < float("inf") else None
 
     def _commands(self) -> list[Instruction]:
         state = self.state
@@ -145,6 +166,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     InputStored: journaled.input_stored,
     OutcomeStored: journaled.outcome_stored,
     JournalFailed: journaled.failed,
+    PlanSearched: searched.answered,
     ForgetAsked: sessions.forget_asked,
     Ticked: _ticked,
 }

@@ -18,6 +18,7 @@ from orchestrator.adapters.connection_listener import Subscription
 from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal, JournaledRun
+from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records.events import (
@@ -153,6 +154,7 @@ class Orchestrator:
         )
         self._courier.post = self._connection
         self._inbound.courier = self._courier
+        self._planner = PlanSearch()
         self._outbound = Outbound(
             self._mailbox,
             topics,
@@ -160,6 +162,7 @@ class Orchestrator:
             self._courier,
             self._connection,
             self._inbound,
+            self._planner,
         )
         self._watch = StoreWatch(
             settings.store, self._inbound, settings.store_user, settings.store_secret
@@ -209,6 +212,7 @@ class Orchestrator:
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
         self._handle(Started(self._boot, generation, runs, self._settings.store_base, times))
+        self._planner.start()
         self._watch.start()
         self._connection.start()
 
@@ -237,6 +241,7 @@ class Orchestrator:
             self._say_farewell,
             lambda: self._connection.close(DRAIN_S),
             self._watch.close,
+            self._planner.close,
             self._journal.close,
             self._home.close,
         )

@@ -11,15 +11,18 @@ from typing import Any
 from orchestrator.adapters.connection import Connection
 from orchestrator.adapters.courier import Courier, Load
 from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.machine.records import instructions as told
 from orchestrator.machine.records.events import (
     InputStored,
     JournalFailed,
     Outcome,
     OutcomeStored,
+    PlanSearched,
     RunStored,
 )
 from orchestrator.machine.records.instructions import Instruction
+from orchestrator.planner.question import Answer
 from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
@@ -47,6 +50,7 @@ class Outbound:
         courier: Courier,
         connection: Connection,
         inbound: Inbound,
+        planner: PlanSearch,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
@@ -54,6 +58,7 @@ class Outbound:
         self._courier = courier
         self._connection = connection
         self._inbound = inbound
+        self._planner = planner
         self._pending = inbound.pending
         self._ways: dict[type[Instruction], Callable[[Any], None]] = {
             told.RaiseGeneration: self._raise_generation,
@@ -71,6 +76,7 @@ class Outbound:
             told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),
             told.ForgetInputs: lambda said: journal.forget_inputs(said.run, said.items),
             told.ForgetRun: self._forget_run,
+            told.SearchPlan: self._search_plan,
             told.DiscardPending: self._discard_pending,
             told.SendInput: self._send_input,
             told.SendResult: self._send_result,
@@ -150,6 +156,16 @@ class Outbound:
                 return
         record = OutcomeRecord(outcome.item, outcome.kind, outcome.reason)
         self._journal.store_outcome(run, record, frame, stored)
+
+    def _search_plan(self, said: told.SearchPlan) -> None:
+        def found(answer: Answer) -> None:
+            self._mailbox.answer(
+                PlanSearched(
+                    said.number, answer.ranges, answer.kind, answer.reason, answer.shortlist
+                )
+            )
+
+        self._planner.ask(said.question, found)
 
     def _discard_pending(self, said: told.DiscardPending) -> None:
         self._pending.take(said.activation)

@@ -17,6 +17,7 @@ from tests.simulation.journal import Journal
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
+from tests.support.planner_beside import answered
 from wire import record
 from wire.elements import Element
 from wire.ids import ActivationId
@@ -31,6 +32,7 @@ from wire.messages.telemetry import Telemetry
 
 NAME = "orchestrator"
 SYNC_S = 0.003
+SEARCH_S = 0.2
 FOR_WATCHERS = (ins.PublishModel, ins.ClearModel, ins.PublishRun, ins.ClearRun)
 
 
@@ -252,6 +254,10 @@ class VirtualOrchestrator:
         self, what: Literal["run", "input", "outcome"], run: str, item: int | None
     ) -> None:
         self.feed(ev.JournalFailed(what, run, item, "disk_full", "the disk has no room left"))
+
+    def _do_SearchPlan(self, each: ins.SearchPlan) -> None:  # noqa: N802
+        told = answered(each)
+        self._later(self.world.random.uniform(0.0, SEARCH_S), lambda: self.feed(told))
 
     def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
         self.journal.runs[each.run].count = each.count

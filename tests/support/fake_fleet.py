@@ -19,6 +19,7 @@ from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.planner.times import SegmentTime
 from tests.support.fake_agent import HOP_S, FakeAgent
+from tests.support.planner_beside import answered
 from wire.elements import Element
 from wire.ids import ActivationId
 from wire.manifest import Manifest
@@ -204,6 +205,9 @@ class World:
     def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
         for time in each.times:
             self.times[time.model, time.exact, time.device, time.segment] = time
+
+    def _do_SearchPlan(self, each: ins.SearchPlan) -> None:  # noqa: N802
+        self.tell(answered(each), 0.0)
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         self.runs[each.run] = replace(self.runs[each.run], fault=(each.kind, each.reason))

@@ -17,12 +17,13 @@ from wire.messages.state import DeviceState
 
 NEVER = float("inf")
 BUSY_PING_S = 12.0  # a device with work is asked when silent for so long: telemetry takes 10 s
-CHECK_S = 1.0  # how often a device that has to answer is looked after
+ASK_COUNT, ASK_S = 64, 0.25  # silent devices that are asked at once, and how soon the next are
+SOON_S = 1e-6  # just after the lease
 
 
 def state_seen(state: State, event: DeviceStateSeen) -> None:
-    state.liveness_dirty = True
     device = state.devices.met(event.device, state.now)
+    state.agenda.look("device", device.name)
     if event.state.status == "offline":
         _farewell(state, device, event)
     elif event.retained:
@@ -73,8 +74,8 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
         device.end_connection()
         device.connection, device.doubtful = told.connection, True
         device.ping, device.pinged_at = None, None
-    if told.capabilities is not None:
-        device.capabilities = told.capabilities
+    if told.capabilities is not None and told.capabilities != device.capabilities:
+        device.announce(told.capabilities)
     if told.boot != device.boot:
         if device.boot:
             _rebooted(state, device)
@@ -82,28 +83,28 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
 
 
 def _rebooted(state: State, device: Device) -> None:
-    device.residency.clear()
-    device.refused.clear()
+    device.reside({})
+    device.forgive()
     device.last_seq, device.gap, device.unacknowledged = None, None, 0
     device.budget_limit_nbytes, device.applied_stamp = None, (0, 0)
     device.offset_s, device.rtt_s = None, None
     state.commands.drop(device.name)
     if device.life.state != "lost":
-        device.life.move("lost", state.now, "it started anew")
+        device.move("lost", state.now, "it started anew")
     device_gone(state, device.name, "its device started anew")
 
 
 def _doubt(state: State, device: Device, why: str) -> None:
     """It has to prove life before it gets work."""
-    device.life.settle("unproven", state.now, why)
+    device.settle("unproven", state.now, why)
     ping(state, device)
 
 
 def _alive(state: State, device: Device, *, report: bool) -> None:
-    device.last_life = state.now
+    device.hear(state.now)
     wanted = "draining" if device.draining else "alive"
     came = not device.reachable
-    if not device.life.settle(wanted, state.now, "proved life"):
+    if not device.settle(wanted, state.now, "proved life"):
         return
     if came and report:
         device.reported_at = float("-inf")
@@ -122,7 +123,7 @@ def proven(state: State, name: str, connection: str, *, retained: bool) -> Devic
             _ask_unknown(state, device)
         return None
     if not retained:
-        device.last_life = state.now
+        device.hear(state.now)
         if not device.reachable and device.capabilities is not None:
             _alive(state, device, report=True)
     return device
@@ -145,7 +146,7 @@ def adopt_connection(state: State, device: Device, connection: str) -> None:
 
 
 def lose(state: State, device: Device, why: str) -> None:
-    if not device.life.settle("lost", state.now, why):
+    if not device.settle("lost", state.now, why):
         return
     device.engaged_since = None
     state.commands.drop(device.name)
@@ -157,6 +158,10 @@ def ping(state: State, device: Device) -> None:
     nonce = f"{state.generation}-{state.pings}"
     device.pinged_at, device.ping = state.now, (nonce, state.now)
     state.commands.post(device.name, Ping(nonce))
+    options = state.options
+    wait_s = options.ping_wait_s if device.life.state == "alive" else options.settle_s
+    state.devices.ask(device, state.now + wait_s)
+    state.agenda.look_at("device", device.name, state.now + wait_s)
 
 
 def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
@@ -171,34 +176,35 @@ def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
 
 def heard_again(state: State) -> None:
     """We were away or asleep: nobody's silence meant anything."""
-    state.heard_at = state.now
-    state.liveness_dirty = True
-    for _, item in state.in_flight():
-        item.check_at = max(item.check_at, state.now + state.options.stall_s)
+    state.devices.heard_again()
 
 
-def check(state: State) -> float:
-    """Leases and pings of all devices; when to look again."""
+def check(state: State, name: str) -> float:
+    """A device's lease, or whether it must be asked; when to look again."""
+    device = state.devices.get(name)
+    if device is None or device.life.state == "lost":
+        return NEVER
+    state.devices.device_changed(device)  # it may have fallen silent
     if state.connection is None:
         return NEVER
-    if not state.liveness_dirty and state.now < state.liveness_at:
-        return state.liveness_at
-    state.liveness_dirty = False
-    state.liveness_at = _check_all(state)
-    return state.liveness_at
+    if state.is_engaged(device):
+        return _check_busy(state, device)
+    device.engaged_since = None
+    if state.runs.any_work:
+        return _check_idle(state, device)
+    if device.name in state.devices.silent:
+        state.devices.leave_alone(device)
+        return NEVER
+    return max(device.last_life, state.heard_at) + state.options.lease_s + SOON_S
 
 
-def _check_all(state: State) -> float:
-    busy, wanting = state.engaged(), state.wanting()
-    wake = NEVER
-    for device in list(state.devices):
-        if device.name in busy and device.life.state != "lost":
-            wake = min(wake, _check_busy(state, device))
-        else:
-            device.engaged_since = None
-            if wanting:
-                wake = min(wake, _check_idle(state, device))
-    return wake
+def ask_silent(state: State, _: str) -> float:
+    """Work is waiting: devices that may be there are asked, some at a time."""
+    if state.connection is None or not state.runs.any_work:
+        return NEVER
+    for device in state.devices.take_left_alone(ASK_COUNT):
+        state.agenda.look("device", device.name)
+    return state.now + ASK_S if state.devices.any_left_alone else NEVER
 
 
 def _check_busy(state: State, device: Device) -> float:
@@ -236,5 +242,5 @@ def _check_idle(state: State, device: Device) -> float:
 
 
 def _doubtful(state: State, device: Device) -> None:
-    device.life.move("unproven", state.now, "it did not answer a ping")
+    device.move("unproven", state.now, "it did not answer a ping")
     device_gone(state, device.name, f"{device.name} did not answer")

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.items.recovery import forget_device, resend_all
 from orchestrator.machine.plans.assigning import assign, candidates, choose, take
-from orchestrator.machine.plans.planning import break_plan, repartition
+from orchestrator.machine.plans.planning import repartition
+from orchestrator.machine.plans.starving import give_up
 from orchestrator.machine.records.device import Device, Refusal
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.search import Failed
 from orchestrator.machine.records.state import State
 from orchestrator.planner.ranking import rank
 from wire.errors import OverBudget
@@ -28,11 +30,11 @@ CACHED_TIER = 2
 
 def device_gone(state: State, name: str, why: str) -> None:
     """Lost, rebooted or forgotten: what it held is out of reach, what it served goes elsewhere."""
+    plans = state.plans.on(name)
     hit = _take_all(state, name, why)
-    for plan in state.plans.values():
+    for plan in plans:
         for placement in plan.placements:
-            if placement.standins.pop(name, None) is not None:
-                state.assignments_dirty = True
+            placement.end_standin(name)
     forget_device(state, name)
     for plan, placements in hit:
         _replace(state, plan, placements, why)
@@ -41,22 +43,22 @@ def device_gone(state: State, name: str, why: str) -> None:
 def device_drains(state: State, name: str) -> None:
     """It takes nothing new, and its work moves where there is another device for it; what it
     holds can still be sent from there."""
-    for plan in state.plans.values():
+    for plan in state.plans.on(name):
         mine = [placement for placement in plan.placements if placement.likely == name]
         movable = [placement for placement in mine if candidates(state, plan, placement)]
         assigned = [placement for placement in movable if placement.device == name]
         for placement in movable:
-            take(state, placement, "its device drains")
+            take(state, plan, placement, "its device drains")
         _replace(state, plan, assigned, f"{name} drains")
 
 
 def _take_all(state: State, name: str, why: str) -> list[tuple[Plan, list[Placement]]]:
     hit: list[tuple[Plan, list[Placement]]] = []
-    for plan in state.plans.values():
+    for plan in state.plans.on(name):
         mine = [placement for placement in plan.placements if placement.likely == name]
         assigned = [placement for placement in mine if placement.device == name]
         for placement in mine:
-            take(state, placement, why)
+            take(state, plan, placement, why)
         if mine:
             hit.append((plan, assigned))
     return hit
@@ -67,10 +69,9 @@ def _replace(state: State, plan: Plan, placements: Sequence[Placement], why: str
     if not plan.in_flight:
         return
     for placement in placements:
-        if placement in plan.placements and placement.device is None:
-            placed = assign(state, plan, placement, f"instead: {why}")
-            if not placed and repartition(state, plan):
-                return  # all of its placements are new ones
+        homeless = placement in plan.placements and placement.device is None
+        if homeless and not assign(state, plan, placement, f"instead: {why}"):
+            repartition(state, plan)
 
 
 def placement_failed(
@@ -79,45 +80,25 @@ def placement_failed(
     """The device could not fetch or load it: not asked again for a while, somebody else is."""
     refuse(state, device, placement, failure)
     placement.life.settle("failed", state.now, failure.reason)
-    take(state, placement, f"{device.name} failed: {failure.kind}")
+    take(state, plan, placement, f"{device.name} failed: {failure.kind}")
     choose(state, plan)
     if not plan.in_flight:
         return
     if assign(state, plan, placement, f"instead of {device.name}"):
         return
-    if failure.kind == OverBudget.kind and repartition(state, plan):
-        return
-    if not _others_to_come(state, placement):
-        _break(state, plan, placement, device, failure)
+    if failure.kind == OverBudget.kind:
+        repartition(state, plan, Failed(placement.partition, device, failure))
+    else:
+        give_up(state, plan, placement.partition, device, failure)
 
 
 def refuse(state: State, device: Device, placement: Placement, failure: Failure) -> None:
     until = state.now + state.options.refuse_s
-    device.refused[placement.partition] = Refusal(failure, until)
-    device.residency.pop(placement.partition, None)
+    device.refuse(placement.partition, Refusal(failure, until))
     if failure.kind == OverBudget.kind:
         # It measured more than the formula says: plan smaller ranges for it from now on.
         need = streamed_need if placement.streamed else resident_need
-        device.budget_limit_nbytes = min(device.budget_nbytes, need(placement.segments) - 1)
-
-
-def _others_to_come(state: State, placement: Placement) -> bool:
-    """Whether a device that did not refuse it is only away for the moment."""
-    return any(
-        device.life.state in ("alive", "unproven")
-        and placement.partition not in device.refused
-        and not state.usable(device)
-        for device in state.devices
-    )
-
-
-def _break(
-    state: State, plan: Plan, placement: Placement, device: Device, failure: Failure
-) -> None:
-    part = placement.partition
-    where = f"segments {part.first} to {part.last} of '{plan.manifest.name}'"
-    reason = f"no device could serve {where}; the last was {device.name}: {failure.reason}"
-    break_plan(state, plan, Failure(failure.kind, reason))
+        device.limit_budget(need(placement.segments) - 1)
 
 
 def standin_failed(
@@ -126,11 +107,10 @@ def standin_failed(
     """The items that took the detour end with the failure that sent them there."""
     refuse(state, device, placement, failure)
     first = placement.partition.first
-    for run, index in list(placement.standins.pop(device.name, {})):
+    for run, index in placement.end_standin(device.name):
         item = state.item(run, index)
         if item is not None:
             fail(state, item, *item.failures.get(first, (failure.kind, failure.reason)))
-    state.assignments_dirty = True
 
 
 def task_failed(
@@ -148,16 +128,15 @@ def task_failed(
     if other is None:
         fail(state, item, *before)
         return
-    placement.standins.setdefault(other, {})[item.key] = None
-    state.assignments_dirty = True
+    placement.stand_in(other, item.key)
     item.detours[first] = other
     resend_all(state, plan, item, force=True)
 
 
 def _another(state: State, plan: Plan, placement: Placement, device: str) -> str | None:
-    busy = state.engaged()
     ranked = rank(candidates(state, plan, placement, {device}), plan.want.policy)
     for choice in ranked:
-        if choice.tier <= CACHED_TIER or choice.device not in busy:
+        known = state.devices.get(choice.device)
+        if choice.tier <= CACHED_TIER or (known is not None and not state.is_engaged(known)):
             return choice.device
     return None

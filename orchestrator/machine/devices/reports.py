@@ -56,6 +56,7 @@ def telemetry_seen(state: State, event: TelemetrySeen) -> None:
     )
     if device is not None:
         device.telemetry = event.telemetry
+        _look_at_plans(state, device)
 
 
 def assignment_seen(state: State, event: AssignmentSeen) -> None:
@@ -82,15 +83,14 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
         return
     device.applied_stamp = stamp
     _take_residency(state, device, told.partitions)
+    _look_at_plans(state, device)
     assignments.publish_to_orphan(state, device)
 
 
 def _take_residency(
     state: State, device: Device, partitions: tuple[PartitionResidency, ...]
 ) -> None:
-    before = device.residency
-    device.residency = {entry.partition: entry for entry in partitions}
-    if device.residency != before:
+    if device.reside({entry.partition: entry for entry in partitions}):
         device.progress_at = state.now
     for plan, placement in _served(state, device):
         entry = device.residency.get(placement.partition)
@@ -102,7 +102,7 @@ def _take_residency(
 def _served(state: State, device: Device) -> list[tuple[Plan, Placement]]:
     return [
         (plan, placement)
-        for plan in state.plans.values()
+        for plan in state.plans.on(device.name)
         for placement in plan.placements
         if placement.device == device.name or device.name in placement.standins
     ]
@@ -141,6 +141,14 @@ def events_arrived(state: State, event: EventsArrived) -> None:
             device.progress_at = state.now
         _HANDLERS[type(told)](state, device, told)
     _acknowledge(state, device, len(fresh))
+    _look_at_plans(state, device)
+
+
+def _look_at_plans(state: State, device: Device) -> None:
+    """What it told may change when the rest of a plan that it serves is due."""
+    for plan in state.plans.on(device.name):
+        if plan.in_flight and plan.unassigned:
+            state.agenda.look("assignment due", plan.key)
 
 
 def _follows(state: State, device: Device, batch: EventBatch) -> bool:
@@ -181,7 +189,7 @@ def _find(state: State, device: Device, run: str, index: int) -> Item | None:
         state.counts["late_event"] += 1
         state.commands.cancel_item(device.name, run, index, state.now)
         return None
-    item.touched[device.name] = None
+    item.touch(device.name)
     return item
 
 
@@ -193,11 +201,10 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
     if (at.cut, device.boot) in item.spent:
         state.counts["repeated_frame"] += 1  # computed there before: it is not queued again
         return
-    item.inputs.setdefault(at.cut, {})[device.name] = None
-    item.sent.setdefault(at.cut, device.name)
     if item.received_cut >= at.cut:
-        state.close_barriers(item.run)  # it came anew, and may wait anew
-    item.received_cut = max(item.received_cut, at.cut)
+        state.runs[item.run].close_cuts()  # it came anew, and may wait anew
+    item.receive(at.cut, device.name)
+    item.sent.setdefault(at.cut, device.name)
     if item.opened.get(at.cut) == device.name:
         del item.opened[at.cut]
     releases.received(state, item, at.cut)
@@ -223,7 +230,7 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
         item.spent.add((task.first, device.boot))
     if releases.held_late(state, item, cut, device.name):
         return
-    item.outputs.setdefault(cut, {})[device.name] = None
+    item.make(cut, device.name)
     _progress(state, item, "done", cut, device)
     plan = state.plan_of(item)
     if plan is not None and item.state == "admitted":
@@ -287,7 +294,7 @@ def _partition_loaded(state: State, device: Device, told: PartitionLoaded) -> No
         return
     segments = manifest.segments[told.partition.first : told.partition.last + 1]
     blobs = {blob.digest: blob.nbytes for segment in segments for blob in segment.blobs}
-    device.cached.update(blobs)
+    device.cache(blobs)
     state.estimates.learn_load(
         device.name, told.fetched_nbytes, told.fetch_s, sum(blobs.values()), told.load_s
     )
@@ -314,13 +321,15 @@ def _profiled(state: State, device: Device, told: Profiled) -> None:
 def _progress(state: State, item: Item, what: str, cut: int, device: Device) -> None:
     plan = state.plan_of(item)
     if item.note(what, cut, device.name, state.now) and plan is not None:
+        state.runs[item.run].progressed(state.now)
         recovery.watch(state, plan, item)
 
 
 def _inventory(state: State, device: Device, told: Inventory) -> None:
     """Replaces all that was believed of this device's frames, cache and partitions."""
     _outrank(state, told.generation)
-    device.cached = set(told.cached)
+    device.cached = frozenset()
+    device.cache(told.cached)
     device.inventoried_at = state.now
     if (told.generation, told.revision) >= device.applied_stamp:
         device.applied_stamp = (told.generation, told.revision)
@@ -339,7 +348,7 @@ def _inventory(state: State, device: Device, told: Inventory) -> None:
         device.doubtful = False
         recovery.doubt(state, device.name)
     recovery.reconcile(state, device.name)
-    for plan, item in state.in_flight():
+    for plan, item in state.in_flight_on(device.name):
         recovery.resend_all(state, plan, item)
 
 
@@ -348,7 +357,7 @@ def _forget_unheard(
 ) -> None:
     """Frames that we believed there and that are not. A device may hold an activation as the
     output that it made, and lack it as the input that it sent to itself."""
-    for _, item in state.in_flight():
+    for _, item in state.in_flight_on(device.name):
         for table, held in ((item.inputs, inputs), (item.outputs, outputs)):
             for cut in [cut for cut, holders in table.items() if device.name in holders]:
                 if ActivationId(item.run, item.index, cut) not in held:
@@ -359,16 +368,15 @@ def _input_held(state: State, device: Device, at: ActivationId) -> None:
     item = _find(state, device, at.run, at.item)
     if item is not None:
         if device.name not in item.inputs.get(at.cut, ()):
-            state.close_barriers(item.run)
-        item.inputs.setdefault(at.cut, {})[device.name] = None
-        item.received_cut = max(item.received_cut, at.cut)
+            state.runs[item.run].close_cuts()
+        item.receive(at.cut, device.name)
         _progress(state, item, "received", at.cut, device)
 
 
 def _output_held(state: State, device: Device, at: ActivationId) -> None:
     item = _find(state, device, at.run, at.item)
     if item is not None and not releases.held_late(state, item, at.cut, device.name):
-        item.outputs.setdefault(at.cut, {})[device.name] = None
+        item.make(at.cut, device.name)
         _progress(state, item, "done", at.cut, device)
 
 

@@ -33,8 +33,7 @@ def arrived(state: State, event: ResultArrived) -> None:
         _discard(state, at, "faulty_result")
         _blame(state, item, event.device, fault)
         return
-    item.touched[event.device] = None
-    item.outputs.setdefault(at.cut, {})[event.device] = None
+    item.make(at.cut, event.device)
     outcomes.succeed(state, item, event.head)
 
 
@@ -81,11 +80,10 @@ def _input_lost(state: State, event: FrameLost, item: Item | None) -> None:
     if run is None or run.party != event.sender or not run.open or item is not None:
         return
     if at.item in run.ended or event.kind not in (TooLarge.kind, Malformed.kind):
-        run.say_at = state.now  # what is not listed there is to be sent again
+        run.say_by(state.now, state.now)  # what is not listed there is to be sent again
         return
     limit = run.count if run.count is not None else at.item + 1
     if 0 <= at.item < limit:
-        fresh = Item.arrived(at.run, at.item, state.now)
-        run.items[at.item] = fresh
+        fresh = run.arrive(at.item, state.now)
         credits.stored(state, run, at.item)
         outcomes.fail(state, fresh, InvalidInput.kind, f"item {at.item}: {event.reason}")

@@ -20,7 +20,7 @@ from wire.messages.state import OrchestratorState
 def connected(state: State, event: Connected) -> None:
     """Say everything again: what was published while we were away may be lost."""
     state.connection = event.connection
-    if not state.met_broker and any(run.items for run in state.runs.values()):
+    if not state.met_broker and any(run.items for run in state.runs.values()):  # once
         state.settle_until = state.now + state.options.settle_s
     state.met_broker = True
     _publish_state(state)
@@ -29,10 +29,14 @@ def connected(state: State, event: Connected) -> None:
     assignments.publish_all(state)
     liveness.heard_again(state)
     for run in state.runs.values():
-        run.progress_dirty = True
-    for name in sorted(state.engaged()):
-        device = state.devices.get(name)
-        if device is not None:
+        run.show()
+        run.look_at_all()
+    for name in state.clear_at:
+        state.agenda.look("clear", name)
+    state.agenda.look("orphans", "")
+    state.agenda.look("idle", "")
+    for device in sorted(state.devices, key=lambda each: each.name):
+        if state.is_engaged(device):
             device.reported_at = float("-inf")
             state.ask_report(device)
 
@@ -48,7 +52,7 @@ def generation_raised(state: State, event: GenerationRaised) -> None:
         state.counts["stale_generation"] += 1
         return
     state.generation = event.generation
-    state.assignments_dirty = True
+    assignments.look_at_all(state)
     if state.connection is not None:
         _publish_state(state)
 
@@ -73,7 +77,7 @@ def forget_asked(state: State, event: ForgetAsked) -> None:
     """Clear what it retained, and go on without it; it is met anew if it speaks again."""
     device = state.devices.get(event.device)
     if device is not None and device.life.state != "lost":
-        device.life.move("lost", state.now, "a person asked to forget it")
+        device.move("lost", state.now, "a person asked to forget it")
     replacing.device_gone(state, event.device, f"{event.device} was forgotten")
     state.devices.forget(event.device)
     state.estimates.forget(event.device)

@@ -31,10 +31,9 @@ def _end(state: State, item: Item, outcome: Outcome, result: ActivationId | None
     run = state.runs[item.run]
     plan = state.plans.get(run.plan_key)
     if plan is not None:
-        plan.in_flight.pop(item.key, None)
-        plan.moved_at = state.now
+        plan.leave(item, state.now)
     run.dequeue(item.index)
-    run.wave.pop(item.index, None)
+    run.leave_flight(item.index)
     item.life.move("ending", state.now, outcome.reason or "result")
     item.outcome = outcome
     state.emit(StoreOutcome(run.run, outcome, result))
@@ -48,20 +47,14 @@ def replace_outcome(state: State, item: Item, kind: str, reason: str) -> None:
 
 def outcome_stored(state: State, run: Run, outcome: Outcome) -> None:
     """It is on disk: publish it, and let everything of the item go."""
-    item = run.items.pop(outcome.item, None)
+    item = run.items.get(outcome.item)
     if item is None:
         state.counts["unknown_outcome"] += 1
         return
-    item.life.move("ended", state.now)
-    run.outcomes[item.index] = outcome
-    run.ended.add(item.index)
-    run.done += outcome.kind is None
-    run.failed += outcome.kind is not None
-    run.active_at = run.moved_at = state.now
-    run.progress_dirty = True
+    run.end(item, outcome, state.now)
     publish(state, run, outcome)
     if item.has_input:
-        run.spooled_nbytes -= item.nbytes
+        state.budget.spool(run, -item.nbytes)
         state.emit(ForgetInputs(run.run, (item.index,)))
     _let_go(state, item, outcome)
 
@@ -79,7 +72,7 @@ def _let_go(state: State, item: Item, outcome: Outcome) -> None:
     """A result that came the straight way leaves only outputs; anything else may leave more."""
     plan = state.plan_of(item)
     if plan is not None:
-        drop_standins(state, plan, item)
+        drop_standins(plan, item)
     once = item.sends <= 1 and not item.detours and not item.inputs
     straight = outcome.kind is None and once
     if not straight:
@@ -92,22 +85,16 @@ def _let_go(state: State, item: Item, outcome: Outcome) -> None:
             state.commands.release(device, item.run, cut, item.index, state.now)
 
 
-def drop_standins(state: State, plan: Plan, item: Item) -> None:
+def drop_standins(plan: Plan, item: Item) -> None:
     for placement in plan.placements:
         for device in list(placement.standins):
-            placement.standins[device].pop(item.key, None)
-            if not placement.standins[device]:
-                del placement.standins[device]
-                if placement.device != device:
-                    placement.stamps.pop(device, None)
-                state.assignments_dirty = True
+            placement.release_standin(device, item.key)
 
 
 def fail_plan(state: State, plan: Plan, kind: str, reason: str) -> None:
     """No item of this plan's runs can go on: each ends with this error."""
-    for run in list(state.runs.values()):
-        if run.plan_key == plan.key:
-            fail_items(state, run, kind, reason)
+    for run in state.runs.of_plan(plan.key):
+        fail_items(state, run, kind, reason)
 
 
 def fail_items(state: State, run: Run, kind: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.records.instructions import SendInput
-from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.item import Item, ItemKey
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
@@ -78,7 +78,7 @@ def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> 
         return False
     item.hurried |= _is_spent(state, item, move.cut, move.to)
     item.sent[move.cut] = move.to
-    item.touched[move.to] = None
+    item.touch(move.to)
     if move.holder is None:
         _send_input(state, item, move.to)
     elif item.parked.pop(move.cut, None) != move.holder or force:
@@ -98,9 +98,9 @@ def _send_input(state: State, item: Item, to: str) -> None:
 
 def forget_device(state: State, device: str) -> None:
     """All frames it held are out of reach; go on from elsewhere where that can be."""
-    for plan, item in state.in_flight():
+    for plan, item in state.in_flight_on(device):
         if item.forget_holder(device):
-            state.close_barriers(item.run)
+            state.runs[item.run].close_cuts()
             item.opened = {cut: who for cut, who in item.opened.items() if who != device}
             for first in [first for first, who in item.detours.items() if who == device]:
                 drop_detour(plan, item, first)
@@ -110,7 +110,7 @@ def forget_device(state: State, device: str) -> None:
 def doubt(state: State, device: str) -> None:
     """It connected anew, perhaps because the broker died, and said what it holds: whatever else
     was under way to it, or from it to others, counts as sent no more."""
-    for _, item in state.in_flight():
+    for _, item in state.in_flight_on(device):
         for cut, to in list(item.sent.items()):
             concerned = to == device or device in item.outputs.get(cut, ())
             if concerned and to not in item.inputs.get(cut, ()):
@@ -120,8 +120,8 @@ def doubt(state: State, device: str) -> None:
 def drop_detour(plan: Plan, item: Item, first: int) -> None:
     device = item.detours.pop(first)
     placement = plan.stage_of(first)
-    if placement is not None and device in placement.standins:
-        placement.standins[device].pop(item.key, None)
+    if placement is not None:
+        placement.release_standin(device, item.key)
 
 
 def frame_dropped(
@@ -135,36 +135,26 @@ def frame_dropped(
         fail(state, item, kind, f"{device} gave its frame up {item.drops} times: {reason}")
         return
     delay_s = min(DROP_RETRY_MOST_S, DROP_RETRY_S * 2 ** (item.drops - 1))
-    item.retry_at = state.now + delay_s
-    plan.check_at = min(plan.check_at, item.retry_at)
+    item.retry_by(state.now + delay_s)
 
 
-def check(state: State) -> float:
-    """Look after every item that is due; when the next one is."""
-    wake = NEVER
-    for plan in state.plans.values():
-        if state.now >= plan.check_at:
-            _check_plan(state, plan)
-        wake = min(wake, plan.check_at)
-    return wake
-
-
-def _check_plan(state: State, plan: Plan) -> None:
-    plan.check_at = NEVER
-    for item in list(plan.in_flight.values()):
-        if item.retry_at <= state.now:
-            item.retry_at = NEVER
-            resend_all(state, plan, item, force=True)
-        if item.check_at <= state.now:
-            _check_item(state, plan, item)
-        if item.state == "admitted":
-            plan.check_at = min(plan.check_at, item.retry_at, item.check_at)
+def check(state: State, key: ItemKey) -> float:
+    """Look after an item that is due; when to look again."""
+    item = state.item(*key)
+    plan = state.plan_of(item) if item is not None else None
+    if item is None or plan is None or item.state != "admitted":
+        return NEVER
+    if item.retry_at <= state.now:
+        item.retry_at = NEVER
+        resend_all(state, plan, item, force=True)
+    if item.check_at <= state.now:
+        _check_item(state, plan, item)
+    return min(item.retry_at, item.check_at) if item.state == "admitted" else NEVER
 
 
 def watch(state: State, plan: Plan, item: Item) -> None:
     """(Re)start the item's stall timer, after its admission and after each progress."""
-    item.check_at = state.now + stall_s(state, plan)
-    plan.check_at = min(plan.check_at, item.check_at)
+    item.check_by(state.now + stall_s(state, plan))
 
 
 def stall_s(state: State, plan: Plan) -> float:
@@ -181,7 +171,7 @@ def _stage_s(state: State, placement: Placement) -> float:
 
 
 def _check_item(state: State, plan: Plan, item: Item) -> None:
-    heard_at, limit_s = last_sign(state, plan, item), stall_s(state, plan)
+    heard_at, limit_s = max(last_sign(state, plan, item), state.heard_at), stall_s(state, plan)
     if state.now < heard_at + limit_s:
         item.check_at = heard_at + limit_s
         return
@@ -197,7 +187,7 @@ def _check_item(state: State, plan: Plan, item: Item) -> None:
         return
     item.asked = True
     item.opened.clear()
-    state.close_barriers(item.run)
+    state.runs[item.run].close_cuts()
     for name in involved(plan, item):
         device = state.devices.get(name)
         if device is not None:
@@ -243,7 +233,7 @@ def waits_for(plan: Plan, item: Item) -> str:
 
 def reconcile(state: State, device: str) -> None:
     """The device said what it holds: whoever was asked about may go on."""
-    for plan, item in state.in_flight():
+    for plan, item in state.in_flight_on(device):
         if item.asked and device in involved(plan, item):
             item.asked = False
             if item.rounds >= AFRESH_ROUNDS:

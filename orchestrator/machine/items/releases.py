@@ -30,14 +30,12 @@ def held_late(state: State, item: Item, cut: int, device: str) -> bool:
 def make_way(state: State, device: str) -> None:
     """It gave a frame up for lack of room: outputs there that nothing counts on may go. Such are
     left from before our start or from an earlier plan, and no room is reserved for them."""
-    for run in state.runs.values():
-        plan = state.plans.get(run.plan_key)
-        for item in run.items.values():
-            for cut in _idle_cuts(plan, item):
-                if device in item.outputs[cut]:
-                    item.forget_frame(item.outputs, device, cut)
-                    state.commands.release(device, item.run, cut, item.index, state.now)
-                    state.counts["made_way"] += 1
+    for item in state.involved.of(device):
+        for cut in _idle_cuts(state.plan_of(item), item):
+            if device in item.outputs[cut]:
+                item.forget_frame(item.outputs, device, cut)
+                state.commands.release(device, item.run, cut, item.index, state.now)
+                state.counts["made_way"] += 1
 
 
 def _idle_cuts(plan: Plan | None, item: Item) -> list[int]:

@@ -6,13 +6,14 @@ and what follows from their answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from itertools import islice
 
 from orchestrator.machine.items.recovery import resend_all
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
-from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.state import State
 from orchestrator.planner.deferral import Outlook, waits
 from orchestrator.planner.offers import Offer, SegmentRange, fits
@@ -25,6 +26,8 @@ HAS_ALL = ("cached", "loading", "resident", "evicting")
 MUST_EVICT_TIER = 4
 NEVER = float("inf")
 SOON_S = 1e-6  # floating point: what is due in less is due
+CONSIDERED = 64  # devices: more are not ranked for each partition
+OLDEST = 8  # items in flight by which a stage is judged: they are the furthest
 PACE_SLACK = 0.05  # estimates are no better: so much over the plan's pace is still in pace
 
 
@@ -61,13 +64,42 @@ def offers(
     hopeful: bool = False,
 ) -> list[Offer]:
     """What the usable devices bring; `hopeful` counts those that have yet to prove life."""
-    states = ("alive", "unproven") if hopeful else ("alive",)
+    known = state.devices.hopeful if hopeful else state.devices.usable
     listed = [
         offer_of(state, device, manifest, exact)
-        for device in state.devices
-        if state.usable(device) or (hopeful and device.life.state in states)
+        for device in known.values()
+        if hopeful or state.usable(device)
     ]
     return sorted((each for each in listed if each is not None), key=lambda each: each.device)
+
+
+def offers_on(
+    state: State, manifest: Manifest, exact: bool, ranges: Iterable[SegmentRange]
+) -> list[Offer]:
+    """What the devices of these ranges bring."""
+    names = dict.fromkeys(each.device for each in ranges)
+    devices = [state.devices.get(name) for name in names]
+    listed = [
+        offer_of(state, device, manifest, exact)
+        for device in devices
+        if device is not None and state.usable(device)
+    ]
+    return [each for each in listed if each is not None]
+
+
+def _considered(state: State, plan: Plan) -> list[Device]:
+    """Devices that may be asked: all of few, and of many those that a search found worth it, that
+    have something of the model in memory, or that came last."""
+    usable = state.devices.usable
+    if len(usable) <= CONSIDERED:
+        return list(usable.values())
+    meant = [each.meant for each in plan.placements if each.meant is not None]
+    holders = [device.name for device in state.devices.holders(plan.key)]
+    names = [*meant, *holders[:CONSIDERED], *plan.shortlist, *state.devices.newest]
+    found = [usable[name] for name in dict.fromkeys(names) if name in usable]
+    if len(found) <= len(plan.placements):
+        found += [each for each in islice(usable.values(), CONSIDERED) if each not in found]
+    return found
 
 
 def candidates(
@@ -77,7 +109,7 @@ def candidates(
     the plan says so, or if nobody can hold it whole."""
     able = [
         device
-        for device in state.devices
+        for device in _considered(state, plan)
         if state.usable(device)
         and device.name not in without
         and not _refused(state, device, placement)
@@ -143,7 +175,7 @@ def occupant(state: State, device: Device, placement: Placement) -> str | None:
     for part, entry in device.residency.items():
         if part != placement.partition and entry.status in ("loading", "resident"):
             return f"{entry.model_name}[{part.first}-{part.last}]"
-    for plan in state.plans.values():
+    for plan in state.plans.on(device.name):
         for other in plan.placements:
             if other.partition != placement.partition and other.device == device.name:
                 part = other.partition
@@ -154,6 +186,8 @@ def occupant(state: State, device: Device, placement: Placement) -> str | None:
 def choose(state: State, plan: Plan) -> None:
     """A preliminary device for each placement that has none yet, by what is known now: by the
     policy among those that keep the plan's pace, if each placement can have one of them."""
+    if not plan.unassigned:
+        return
     fixed = {
         index: placement.device
         for index, placement in enumerate(plan.placements)
@@ -166,8 +200,7 @@ def choose(state: State, plan: Plan) -> None:
     quick = _in_pace(state, plan, ranked)
     chosen = spread(quick if one_each(quick, fixed) else ranked, fixed)
     for placement, choice in zip(plan.placements, chosen, strict=True):
-        if placement.device is None:
-            placement.choice = choice
+        placement.choose(choice)
 
 
 def _ranked(state: State, plan: Plan, placement: Placement) -> list[Choice]:
@@ -215,7 +248,7 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
     choose(state, plan)
     if placement.choice is None:
         return False
-    _give(state, placement, placement.choice.device, why)
+    _give(state, plan, placement, placement.choice.device, why)
     _make_room(state, plan, placement.choice.device)
     for item in list(plan.in_flight.values()):
         resend_all(state, plan, item)
@@ -231,7 +264,7 @@ def spread_out(state: State, plan: Plan) -> None:
         ranked = rank(others, plan.want.policy, state.options.cached_share)
         ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
         if ranked and ranked[0].tier < MUST_EVICT_TIER:
-            take(state, placement, f"{ranked[0].device} can keep it resident")
+            take(state, plan, placement, f"{ranked[0].device} can keep it resident")
             if plan.in_flight:
                 assign(state, plan, placement, "a device of its own came")
             else:
@@ -241,10 +274,11 @@ def spread_out(state: State, plan: Plan) -> None:
 def _helps(state: State, plan: Plan, placement: Placement, name: str) -> bool:
     """Whether a batch is through sooner with this range on that device."""
     manifest, exact = plan.manifest, plan.key[1]
-    fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact)
+    work = state.estimates.work(manifest, exact)
     before = ranges_as_placed(plan)
     at = plan.placements.index(placement)
     after = (*before[:at], replace(before[at], device=name), *before[at + 1 :])
+    fleet = offers_on(state, manifest, exact, (*before, *after))
     return estimated_s(manifest, fleet, after, work) < estimated_s(manifest, fleet, before, work)
 
 
@@ -268,52 +302,43 @@ def _crowded(plan: Plan) -> list[Placement]:
     return crowded
 
 
-def _give(state: State, placement: Placement, device: str, why: str) -> None:
-    state.liveness_dirty = True
-    state.close_barriers()
-    placement.device = device
-    placement.assigned_at = state.now
-    placement.stamps.pop(device, None)
-    placement.life.move("assigned", state.now, f"{device}: {why}")
+def _give(state: State, plan: Plan, placement: Placement, device: str, why: str) -> None:
+    _close_barriers(state, plan)
+    placement.give(device, state.now, why)
     known = state.devices.get(device)
     if known is not None and known.status_of(placement.partition) == "resident":
         placement.life.move("resident", state.now, "it already was")
-    state.assignments_dirty = True
+
+
+def _close_barriers(state: State, plan: Plan) -> None:
+    """Something was placed anew: cuts that all had passed may have to be passed again."""
+    for run in state.runs.working(plan.key):
+        run.close_cuts()
 
 
 def _make_room(state: State, plan: Plan, device: str) -> None:
     """Plans without work give way: their partitions stay cached on the device's disk."""
-    for other in state.plans.values():
+    for other in state.plans.on(device):
         if other is not plan and not other.in_flight:
             for placement in other.placements:
                 if placement.device == device:
-                    take(state, placement, "its device serves another model")
+                    take(state, other, placement, "its device serves another model")
 
 
-def take(state: State, placement: Placement, why: str) -> None:
+def take(state: State, plan: Plan, placement: Placement, why: str) -> None:
     """Back to planned; the device is told with the next assignment to evict it."""
-    state.close_barriers()
-    if placement.life.state != "planned":
-        placement.life.move("planned", state.now, why)
-    if placement.device is not None and placement.device not in placement.standins:
-        placement.stamps.pop(placement.device, None)
-    placement.device, placement.choice = None, None
-    state.assignments_dirty = True
+    _close_barriers(state, plan)
+    placement.withdraw(state.now, why)
 
 
-def assign_due(state: State) -> float:
-    """Assign what is due in all plans with work; when the next one is."""
+def assign_due(state: State, key: PlanKey) -> float:
+    """Assign what is due in a plan with work; when the next is."""
+    plan = state.plans.get(key)
+    if plan is None or not plan.in_flight or not plan.unassigned:
+        return NEVER
+    if any(each.likely is None for each in plan.placements):
+        choose(state, plan)
     wake = NEVER
-    for plan in state.plans.values():
-        plan.due_at = NEVER
-        if plan.in_flight and any(placement.device is None for placement in plan.placements):
-            _assign_plan(state, plan)
-        wake = min(wake, plan.due_at)
-    return wake
-
-
-def _assign_plan(state: State, plan: Plan) -> None:
-    choose(state, plan)
     outlooks = [outlook(state, plan, placement) for placement in plan.placements]
     options = state.options
     due = waits(outlooks, options.margin_s, options.margin_share)
@@ -323,14 +348,14 @@ def _assign_plan(state: State, plan: Plan) -> None:
         if wait_s <= SOON_S or placement.choice.tier == 1:
             assign(state, plan, placement, "its input is expected when it will be loaded")
         else:
-            plan.due_at = min(plan.due_at, state.now + wait_s)
+            wake = min(wake, state.now + wait_s)
+    return wake
 
 
 def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
     first = placement.partition.first
-    starts = [
-        state.now - item.started[first] for item in plan.in_flight.values() if first in item.started
-    ]
+    oldest = list(islice(plan.in_flight.values(), OLDEST))
+    starts = [state.now - item.started[first] for item in oldest if first in item.started]
     device = state.devices.get(placement.likely)
     transfer_s = 0.0
     if device is not None:
@@ -342,9 +367,7 @@ def outlook(state: State, plan: Plan, placement: Placement) -> Outlook:
         ready_s=ready_s(state, placement),
         compute_s=compute_s(state, placement) * _together(state, plan),
         transfer_s=transfer_s,
-        arrived=any(
-            first in item.inputs or first in item.outputs for item in plan.in_flight.values()
-        ),
+        arrived=any(first in item.inputs or first in item.outputs for item in oldest),
         started_s=max(starts, default=None),
     )
 

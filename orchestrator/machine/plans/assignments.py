@@ -17,22 +17,30 @@ from orchestrator.machine.records.state import State
 from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
 from wire.topics import ORCHESTRATOR
 
+NEVER = float("inf")
 
-def publish_changed(state: State) -> None:
-    """Publish what differs from what was published last."""
-    if not state.assignments_dirty or state.connection is None:
-        return
-    state.assignments_dirty = False
-    for device in sorted({*state.published, *_served_by(state)}):
+
+def publish_changed(state: State, device: str) -> float:
+    """Publish what differs from what was published last, if we may tell it anything."""
+    known = device in state.published or any(_placements_on(state, device))
+    if state.connection is not None and known:
         _publish(state, device)
+    return NEVER
 
 
 def publish_all(state: State) -> None:
     """After a reconnect or with a new generation: the same again."""
-    state.assignments_dirty = True
+    look_at_all(state)
     for device, assignment in state.published.items():
         if assignment.generation == state.generation:
             state.emit(PublishAssignment(device, assignment))
+
+
+def look_at_all(state: State) -> None:
+    """Each assignment may have changed, as with another generation."""
+    served = (device for plan in state.plans.values() for device in plan.devices())
+    for device in sorted({*state.published, *served}):
+        state.agenda.look("assignment", device)
 
 
 def publish_again(state: State, device: str) -> None:
@@ -56,11 +64,6 @@ def publish_to_orphan(state: State, device: Device) -> None:
 
 def _serves_unknown(state: State, device: Device) -> bool:
     return any(part.model not in state.manifests for part in device.residency)
-
-
-def _served_by(state: State) -> Iterator[str]:
-    for plan in state.plans.values():
-        yield from plan.devices()
 
 
 def _publish(state: State, device: str) -> None:
@@ -90,7 +93,7 @@ def _stamp(state: State, device: str, assignment: Assignment) -> None:
 
 
 def _placements_on(state: State, device: str) -> Iterator[tuple[Plan, Placement]]:
-    for plan in state.plans.values():
+    for plan in state.plans.on(device):
         for placement in plan.placements:
             if placement.device == device or device in placement.standins:
                 yield plan, placement

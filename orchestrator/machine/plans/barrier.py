@@ -12,37 +12,43 @@ from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 from wire.messages.commands import Open
 
-
-def step(state: State) -> float:
-    open_ready(state)
-    return float("inf")
+NEVER = float("inf")
 
 
-def open_ready(state: State) -> None:
-    for run in state.runs.values():
-        plan = state.plans.get(run.plan_key)
-        if run.options.barrier and run.wave and plan is not None:
-            _open_cuts(state, plan, run)
-
-
-def _open_cuts(state: State, plan: Plan, run: Run) -> None:
+def open_cuts(state: State, name: str) -> float:
     """From the first cut on, as far as the whole wave has come; what is open stays so until
     something of it is placed or received anew."""
-    wave = [run.items[index] for index in run.wave]
+    run = state.runs.get(name)
+    plan = state.plans.get(run.plan_key) if run is not None else None
+    if run is None or plan is None or not run.wave:
+        return NEVER
     for cut in plan.cuts[:-1]:
         if cut in run.opened_cuts:
             continue
-        if not all(_came(item, cut) for item in wave):
-            return
-        if _open(state, plan, run, cut, wave):
+        if not _all_came(run, cut):
+            break
+        if _open(state, plan, run, cut):
             run.opened_cuts.add(cut)
+    return NEVER
 
 
-def _open(state: State, plan: Plan, run: Run, cut: int, wave: list[Item]) -> bool:
+def _all_came(run: Run, cut: int) -> bool:
+    """Whoever has come stays so: only those that had not are looked at again."""
+    missing = run.missing.get(cut)
+    if missing is None:
+        missing = run.missing[cut] = list(run.wave)
+    while missing:
+        if missing[-1] in run.wave and not _came(run.items[missing[-1]], cut):
+            return False
+        missing.pop()
+    return True
+
+
+def _open(state: State, plan: Plan, run: Run, cut: int) -> bool:
     """Tell whoever holds inputs there; whether every item that is still to pass was told."""
     waiting: dict[str, list[int]] = {}
     whole = True
-    for item in wave:
+    for item in (run.items[index] for index in run.wave):
         target = plan.target(item, cut)
         if target is not None and target in item.inputs.get(cut, ()):
             if item.opened.get(cut) != target:

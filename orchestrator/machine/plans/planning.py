@@ -12,99 +12,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator.machine.items.outcomes import drop_standins, fail_items, fail_plan
-from orchestrator.machine.plans.absence import absent
+from orchestrator.machine.items.outcomes import drop_standins, fail_plan
+from orchestrator.machine.plans import searching
 from orchestrator.machine.plans.assigning import (
-    NEVER,
     choose,
-    offers,
+    offers_on,
     ranges_as_placed,
     spread_out,
     take,
 )
+from orchestrator.machine.plans.starving import end_starving, give_up, is_broken, starve
+from orchestrator.machine.records.events import PlanSearched
 from orchestrator.machine.records.placement import placement_of
 from orchestrator.machine.records.plan import Plan, PlanKey, Want
 from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.search import Failed, Search
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, SegmentRange
-from orchestrator.planner.partitioning import estimated_s, partition
+from orchestrator.planner.offers import SegmentRange
+from orchestrator.planner.partitioning import estimated_s
 from orchestrator.planner.stages import BATCH
-from wire.errors import (
-    BlobCorrupt,
-    BlobMissing,
-    CrowdpipeError,
-    FleetTooSmall,
-    NoDevice,
-    StoreUnreachable,
-)
 from wire.manifest import Manifest
-from wire.messages.residency import Failure
 
+NEVER = float("inf")
 SERVING = ("waiting", "fetching", "cached", "loading", "resident")
-MENDED_AT_THE_DESK = frozenset({BlobMissing.kind, BlobCorrupt.kind, StoreUnreachable.kind})
 STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
-# At the beginning of runs, of which a client may begin many a second; it takes some 40 ms.
-JUDGE_EVERY_S = 30.0
+JUDGE_EVERY_S = 30.0  # at the beginning of runs, of which a client may begin many a second
 HORIZON = 200  # items that a plan is taken to serve: over these it must save what loading takes
 
 
-def ensure(state: State) -> float:
-    """A plan for every model that has work; when to look again."""
+def ensure(state: State, key: PlanKey) -> float:
+    """A plan for the model if it has work; when to look again."""
     if state.connection is None:
         return NEVER
     if state.now < state.settle_until:
         return state.settle_until
-    wake, leaders = NEVER, _leaders(state)
-    for key, idle in state.plans.items():
-        if key not in leaders:  # nobody waits for its devices
-            idle.starved_since, idle.starved_of = None, None
-    for key, leader in leaders.items():
-        plan = state.plans.get(key)
-        if plan is None and key[0] in state.manifests:
-            plan = Plan(key, state.manifests[key[0]], leader.want)
-            state.plans[key] = plan
-        if plan is not None:
-            wake = min(wake, _ensure(state, plan, leader))
-    return wake
+    plan, leader = state.plans.get(key), state.runs.leader(key)
+    if leader is None:
+        if plan is not None:  # nobody waits for its devices
+            end_starving(state, plan)
+        return NEVER
+    if plan is None and key[0] in state.manifests:
+        plan = Plan(key, state.manifests[key[0]], leader.want)
+        state.plans.add(plan)
+    return _ensure(state, plan, leader) if plan is not None else NEVER
 
 
-def _leaders(state: State) -> dict[PlanKey, Run]:
-    """For each plan that is needed the oldest run with work; its wish counts."""
-    leaders: dict[PlanKey, Run] = {}
-    for run in state.runs.values():
-        if run.attended and run.items:
-            leaders.setdefault(run.plan_key, run)
-    return leaders
+def device_came_or_went(state: State, name: str) -> float:
+    """Plans that use the device, or wait for one, are looked at."""
+    keys = [plan.key for plan in state.plans.on(name)]
+    if name in state.devices.usable:
+        keys += state.plans.unplaceable
+    for key in dict.fromkeys(keys):
+        state.agenda.look("plan", key)
+        state.agenda.look("admission", key)
+    return NEVER
 
 
 def _ensure(state: State, plan: Plan, leader: Run) -> float:
-    if _is_broken(state, plan) and plan.broken is not None:
+    if is_broken(state, plan) and plan.broken is not None:
         fail_plan(state, plan, plan.broken.kind, plan.broken.reason)
         return NEVER
-    wake = _unsettled_until(state)
+    wake = state.devices.unsettled_until
     if wake <= state.now:
         wake = _judge(state, plan, leader)
-    if not plan.placements or any(placement.likely is None for placement in plan.placements):
-        return min(wake, _starve(state, plan))
-    plan.starved_since, plan.starved_of = None, None
+    if plan.unplaceable:
+        return min(wake, starve(state, plan))
+    end_starving(state, plan)
     return wake
-
-
-def _is_broken(state: State, plan: Plan) -> bool:
-    """Everybody there refused it not long ago; one who did not changes that."""
-    return state.now < plan.broken_until and _refusal(state, plan) is not None
-
-
-def _unsettled_until(state: State) -> float:
-    """Devices that were asked for a sign of life just now are waited for."""
-    options = state.options
-    waits = {"unproven": options.settle_s, "alive": options.ping_wait_s}
-    asked = [
-        device.pinged_at + waits[device.life.state]
-        for device in state.devices
-        if device.life.state in waits and device.pinged_at is not None and not state.fresh(device)
-    ]
-    return max(asked, default=float("-inf"))
 
 
 def _judge(state: State, plan: Plan, leader: Run) -> float:
@@ -112,23 +86,21 @@ def _judge(state: State, plan: Plan, leader: Run) -> float:
     if not plan.placements:
         _renew(state, plan, leader)
         return NEVER
-    names = usable_names(state)
-    if names != plan.fleet:
-        plan.fleet, plan.fleet_since, plan.judged = names, state.now, False
-        _refresh(state, plan)
-    elif not plan.in_flight and _unplaceable(plan):
+    if state.devices.revision != plan.fleet:
+        plan.fleet, plan.fleet_since = state.devices.revision, state.now
+        plan.judged = False
+        choose(state, plan)
+    elif plan.unplaceable:
         choose(state, plan)  # another plan took its devices meanwhile
     elif not plan.in_flight and leader.run != plan.judged_for:
         plan.judged &= state.now < plan.judged_at + JUDGE_EVERY_S
     wake = _compare(state, plan, leader)
-    renew = plan.retiring or _unplaceable(plan) or plan.want != leader.want
+    renew = plan.retiring or plan.unplaceable or plan.want != leader.want
     if renew and not plan.in_flight:
         _renew(state, plan, leader)
+    elif plan.unplaceable:
+        repartition(state, plan)
     return wake
-
-
-def usable_names(state: State) -> frozenset[str]:
-    return frozenset(device.name for device in state.devices if state.usable(device))
 
 
 def items_of(count: int | None) -> int:
@@ -143,23 +115,19 @@ def _compare(state: State, plan: Plan, leader: Run) -> float:
         plan.retiring = True
     elif not plan.judged and state.now < stable_at:
         return stable_at
-    elif not plan.judged:
+    elif not plan.judged and plan.search is None:
         plan.judged, plan.judged_for, plan.judged_at = True, leader.run, state.now
-        plan.retiring = _worth_replacing(state, plan, leader)
-        if not plan.retiring:
-            spread_out(state, plan)
+        searching.seek(state, plan, "compare", plan.want, items_of(leader.count))
     return NEVER
 
 
-def _refresh(state: State, plan: Plan) -> None:
-    """Preliminary choices among the devices there are now."""
-    choose(state, plan)
-    if plan.in_flight and _unplaceable(plan):
-        repartition(state, plan)
-
-
-def _unplaceable(plan: Plan) -> bool:
-    return any(placement.likely is None for placement in plan.placements)
+def compared(state: State, plan: Plan, search: Search, found: PlanSearched) -> None:
+    """Retire the plan if what was found is so much better, or spread it out as it is."""
+    if found.ranges is None or not plan.placements:
+        return  # what there is may still work; if it cannot be placed, starving tells
+    plan.retiring |= _worth_replacing(state, plan, found.ranges, search.items)
+    if not plan.retiring:
+        spread_out(state, plan)
 
 
 def compatible(plan: Plan, run: Run) -> bool:
@@ -168,23 +136,14 @@ def compatible(plan: Plan, run: Run) -> bool:
     return asked is None or asked == len(plan.placements)
 
 
-def _worth_replacing(state: State, plan: Plan, leader: Run) -> bool:
-    """Whether a batch would be through so much sooner by another plan that loading it pays."""
+def _worth_replacing(state: State, plan: Plan, ranges: Sequence[SegmentRange], items: int) -> bool:
+    """Whether a batch would be through so much sooner by these ranges that loading them pays."""
     manifest, exact = plan.manifest, plan.key[1]
-    fleet = offers(state, manifest, exact)
-    work = state.estimates.work(manifest, exact, items_of(leader.count))
-    try:
-        fresh = draft(
-            state,
-            manifest,
-            exact,
-            plan.want,
-            partition(manifest, fleet, plan.want.partitions, work),
-        )
-    except CrowdpipeError:
-        return False  # what there is may still work; if it cannot be placed, starving tells
-    now_s = estimated_s(manifest, fleet, ranges_as_placed(plan), work)
-    then_s = estimated_s(manifest, fleet, ranges_as_placed(fresh), work)
+    work = state.estimates.work(manifest, exact, items)
+    fresh = draft(state, manifest, exact, plan.want, ranges, plan.shortlist)
+    before, after = ranges_as_placed(plan), ranges_as_placed(fresh)
+    now_s = estimated_s(manifest, offers_on(state, manifest, exact, before), before, work)
+    then_s = estimated_s(manifest, offers_on(state, manifest, exact, after), after, work)
     if not then_s < (1 - state.options.replan_gain) * now_s:
         return False
     readying_s = max(each.choice.ready_s for each in fresh.placements if each.choice is not None)
@@ -192,59 +151,75 @@ def _worth_replacing(state: State, plan: Plan, leader: Run) -> bool:
 
 
 def draft(
-    state: State, manifest: Manifest, exact: bool, want: Want, ranges: Sequence[SegmentRange]
+    state: State,
+    manifest: Manifest,
+    exact: bool,
+    want: Want,
+    ranges: Sequence[SegmentRange],
+    shortlist: tuple[str, ...],
 ) -> Plan:
     """A plan that is nobody's, with preliminary devices."""
-    plan = Plan((manifest.digest, exact), manifest, want)
+    plan = Plan((manifest.digest, exact), manifest, want, shortlist=shortlist)
     overhead = state.options.frame_overhead_nbytes
-    plan.placements = [placement_of(manifest, exact, each, overhead, state.now) for each in ranges]
+    plan.put(placement_of(manifest, exact, each, overhead, state.now) for each in ranges)
     choose(state, plan)
     return plan
 
 
 def _renew(state: State, plan: Plan, leader: Run) -> None:
-    """Ranges for what is asked for and there now. Without a way to them, those before stay if
-    they can still be used."""
-    want, names = leader.want, usable_names(state)
-    usable = bool(plan.placements) and compatible(plan, leader) and not _unplaceable(plan)
+    """Have ranges found for what is asked for and there now, unless those that stand will do."""
+    want = leader.want
+    usable = compatible(plan, leader) and not plan.unplaceable
     if usable and not plan.retiring and plan.want.partitions == want.partitions:
         plan.want = want
+    else:
+        searching.seek(state, plan, "renew", want, items_of(leader.count))
+
+
+def renewed(state: State, plan: Plan, search: Search, found: PlanSearched) -> None:
+    """Without a way to what is asked for, the ranges before stay if they can still be used."""
+    leader = state.runs.leader(plan.key)
+    if leader is None or plan.in_flight:
         return
-    try:
-        ranges = best_ranges(state, plan.manifest, plan.key[1], want, items_of(leader.count))
-    except (NoDevice, FleetTooSmall) as error:
-        plan.starved_of = (error.kind, error.reason)
-        ranges = ranges_of(plan) if usable else ()
-    plan.want, plan.retiring = want, False
+    ranges: tuple[SegmentRange, ...] = ()
+    if found.ranges is not None:
+        ranges = best_ranges(state, plan.manifest, plan.key[1], search, found.ranges)
+    elif compatible(plan, leader) and not plan.unplaceable:
+        ranges = ranges_of(plan)
+    plan.want, plan.retiring = search.want, False
     if ranges != ranges_of(plan):
-        install(state, plan, ranges, names)
+        install(state, plan, ranges)
 
 
 def best_ranges(
-    state: State, manifest: Manifest, exact: bool, want: Want, items: int
+    state: State,
+    manifest: Manifest,
+    exact: bool,
+    search: Search,
+    fresh: tuple[SegmentRange, ...],
 ) -> tuple[SegmentRange, ...]:
     """The planner's ranges, unless those that the devices already serve are about as good."""
-    fleet, work = offers(state, manifest, exact), state.estimates.work(manifest, exact, items)
-    fresh = partition(manifest, fleet, want.partitions, work)
-    served = _served_ranges(state, manifest, exact, fleet)
-    if served is None or (want.partitions is not None and len(served) != want.partitions):
+    work = state.estimates.work(manifest, exact, search.items)
+    served, wanted = _served_ranges(state, manifest, exact), search.want.partitions
+    if served is None or (wanted is not None and len(served) != wanted):
         return fresh
+    fleet = offers_on(state, manifest, exact, (*served, *fresh))
     limit = (1 - state.options.replan_gain) * estimated_s(manifest, fleet, served, work)
     return fresh if estimated_s(manifest, fleet, fresh, work) < limit else served
 
 
 def _served_ranges(
-    state: State, manifest: Manifest, exact: bool, fleet: Sequence[Offer]
+    state: State, manifest: Manifest, exact: bool
 ) -> tuple[SegmentRange, ...] | None:
     """Ranges that cover the model, each reported by a device of its own: an earlier
     orchestrator's plan, or what is left of ours."""
     held: dict[int, list[tuple[int, str, bool]]] = {}
-    for offer in fleet:
-        device = state.devices.get(offer.device)
-        for part, entry in device.residency.items() if device is not None else ():
-            if (part.model, part.exact) == (manifest.digest, exact) and entry.status in SERVING:
+    mode = (manifest.digest, exact)
+    for device in sorted(state.devices.holders(mode), key=lambda each: each.name):
+        for part, entry in device.residency.items() if state.usable(device) else ():
+            if (part.model, part.exact) == mode and entry.status in SERVING:
                 entries = held.setdefault(part.first, [])
-                entries.append((part.last, offer.device, entry.streamed))
+                entries.append((part.last, device.name, entry.streamed))
     return next(_tilings(held, 0, len(manifest.segments), frozenset()), None)
 
 
@@ -260,41 +235,35 @@ def _tilings(
                 yield (SegmentRange(first, last, streamed, device), *rest)
 
 
-def install(
-    state: State, plan: Plan, ranges: Sequence[SegmentRange], fleet: frozenset[str]
-) -> None:
+def install(state: State, plan: Plan, ranges: Sequence[SegmentRange]) -> None:
     """Put these ranges in the place of those before; items in flight go on by recovery."""
     for placement in plan.placements:
-        take(state, placement, "its plan was replaced")
+        take(state, plan, placement, "its plan was replaced")
     for item in plan.in_flight.values():
-        drop_standins(state, plan, item)
+        drop_standins(plan, item)
         item.detours.clear()
         item.opened.clear()
     overhead = state.options.frame_overhead_nbytes
-    plan.placements = [
-        placement_of(plan.manifest, plan.key[1], each, overhead, state.now) for each in ranges
-    ]
-    plan.fleet, plan.fleet_since = fleet, state.now
+    plan.put(placement_of(plan.manifest, plan.key[1], each, overhead, state.now) for each in ranges)
+    plan.fleet, plan.fleet_since = state.devices.revision, state.now
     plan.retiring, plan.judged = False, True
-    state.assignments_dirty = True
     choose(state, plan)
 
 
-def repartition(state: State, plan: Plan) -> bool:
-    """Other ranges under way, because one has no device left; whether that helps."""
-    manifest, exact = plan.manifest, plan.key[1]
-    fleet = offers(state, manifest, exact)
-    try:
-        ranges = partition(
-            manifest, fleet, plan.want.partitions, state.estimates.work(manifest, exact)
-        )
-    except CrowdpipeError as error:
-        plan.starved_of = (error.kind, error.reason)
-        return False
-    if _spans(ranges) == _spans(ranges_of(plan)):
-        return False
-    install(state, plan, ranges, frozenset(offer.device for offer in fleet))
-    return all(placement.likely is not None for placement in plan.placements)
+def repartition(state: State, plan: Plan, failed: Failed | None = None) -> None:
+    """Have other ranges found under way, because one has no device left. `failed` is given up if
+    that does not help."""
+    searching.seek(state, plan, "repartition", plan.want, BATCH, failed)
+
+
+def repartitioned(state: State, plan: Plan, search: Search, found: PlanSearched) -> None:
+    if not plan.unplaceable or not plan.in_flight:
+        return  # a device came meanwhile, or nobody needs it any more
+    if found.ranges is not None and _spans(found.ranges) != _spans(ranges_of(plan)):
+        install(state, plan, found.ranges)
+    if plan.unplaceable and isinstance(search.about, Failed):
+        failed = search.about
+        give_up(state, plan, failed.partition, failed.device, failed.failure)
 
 
 def ranges_of(plan: Plan) -> tuple[SegmentRange, ...]:
@@ -306,75 +275,3 @@ def ranges_of(plan: Plan) -> tuple[SegmentRange, ...]:
 
 def _spans(ranges: Sequence[SegmentRange]) -> list[tuple[int, int]]:
     return [(each.first, each.last) for each in ranges]
-
-
-def _starve(state: State, plan: Plan) -> float:
-    """Something waits for a device: give one the time to come, then say that none did."""
-    refusal = _refusal(state, plan)
-    if refusal is not None:
-        break_plan(state, plan, refusal)
-        return NEVER
-    if plan.starved_since is None:
-        plan.starved_since = state.now
-    since = max(plan.starved_since, state.heard_at)  # before, nobody could be heard
-    until = since + state.options.no_device_s
-    if state.now < until:
-        return until
-    return _fail_starved(state, plan, since)
-
-
-def _fail_starved(state: State, plan: Plan, since: float) -> float:
-    """End what waited so long itself, and leave the rest its time; until when."""
-    kind, reason = plan.starved_of or (NoDevice.kind, _nobody(plan))
-    limit_s, wake = state.options.no_device_s, NEVER
-    for run in list(state.runs.values()):
-        if run.plan_key != plan.key or not run.attended or not run.items:
-            continue
-        until = max(since, min(item.life.since for item in run.items.values())) + limit_s
-        if state.now < until:
-            wake = min(wake, until)
-        else:
-            fail_items(state, run, kind, f"waited {limit_s:.0f} s: {reason}{absent(state)}")
-    if wake == NEVER:
-        plan.starved_since, plan.starved_of = None, None
-    return wake
-
-
-def _refusal(state: State, plan: Plan) -> Failure | None:
-    """What every device that could serve a range failed it with."""
-    there = [device for device in state.devices if state.usable(device)]
-    for placement in plan.placements:
-        if placement.likely is None and there:
-            refusals = [device.refused.get(placement.partition) for device in there]
-            last = refusals[-1]
-            if last is not None and all(each and each.until > state.now for each in refusals):
-                return last.failure
-    return None
-
-
-def break_plan(state: State, plan: Plan, failure: Failure) -> None:
-    """Nobody can serve it: its items end with what the devices said, new ones for a while too."""
-    plan.broken, plan.broken_until = failure, state.now + state.options.refuse_s
-    plan.starved_since, plan.starved_of = None, None
-    fail_plan(state, plan, failure.kind, failure.reason)
-
-
-def try_again(state: State, key: PlanKey) -> None:
-    """A new run may follow a repair that no device can see: what devices failed with for lack of
-    the store's bytes is forgotten, once for each run, and only while nothing is in flight."""
-    plan = state.plans.get(key)
-    if plan is None or plan.in_flight:
-        return
-    if plan.broken is not None and plan.broken.kind in MENDED_AT_THE_DESK:
-        plan.broken_until = float("-inf")
-    for device in state.devices:
-        for part, refusal in list(device.refused.items()):
-            ours = (part.model, part.exact) == key
-            if ours and refusal.failure.kind in MENDED_AT_THE_DESK:
-                del device.refused[part]
-
-
-def _nobody(plan: Plan) -> str:
-    homeless = [each.partition for each in plan.placements if each.likely is None]
-    what = f" for segments {homeless[0].first} to {homeless[0].last}" if homeless else ""
-    return f"no device is there{what}: start an agent with `crowdpipe agent`"

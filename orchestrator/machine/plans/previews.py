@@ -4,72 +4,94 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
-from orchestrator.machine.plans.assigning import compute_s, offer_of, offers, ranges_as_placed
+from orchestrator.machine.plans import searching
+from orchestrator.machine.plans.assigning import compute_s, offer_of, offers_on, ranges_as_placed
 from orchestrator.machine.plans.planning import (
     best_ranges,
     draft,
     items_of,
     ranges_of,
-    usable_names,
 )
 from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.events import PlanSearched
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, Want
+from orchestrator.machine.records.search import Asked, Search
 from orchestrator.machine.records.state import State
 from orchestrator.planner.offers import Offer, SegmentRange, fits, mebibytes
 from orchestrator.planner.partitioning import check_wanted, estimated_s
 from orchestrator.planner.ranking import check_policy, duration
 from orchestrator.planner.stages import Work
-from wire.errors import CrowdpipeError, FleetTooSmall
+from wire.errors import CrowdpipeError, FleetTooSmall, UnknownModel
 from wire.manifest import Manifest
 from wire.memory import resident_need, streamed_need
 from wire.messages.requests import Planned, PlannedPartition, RequestFailed, RequestPlan
 
+LEFT_OUT_LIMIT = 64  # devices of which it is said why they are not in the plan
+
 
 def answer(state: State, party: str, asked: RequestPlan) -> None:
+    """At once if the plan that stands is asked for, else when ranges are found."""
     try:
-        planned = preview(state, asked)
+        manifest = state.model_named(asked.model)
+        check_policy(asked.options.policy)
+        check_wanted(manifest, asked.options.partitions)
+        exact, want = asked.options.exact, Want(asked.options.partitions, asked.options.policy)
+        present = _present(state, manifest, exact, want)
+        if present is None:
+            about, items = Asked(party, asked), items_of(asked.items)
+            searching.ask(state, "preview", manifest, exact, want, items, about)
+            return
+        plan = draft(state, manifest, exact, want, ranges_of(present), present.shortlist)
+        planned = _planned(state, plan, asked)
     except CrowdpipeError as error:
         state.respond(party, RequestFailed(asked.request, error.kind, error.reason))
         return
     state.respond(party, planned)
 
 
-def preview(state: State, asked: RequestPlan) -> Planned:
-    """Raises what a run of these options would fail with now."""
-    manifest = state.model_named(asked.model)
-    check_policy(asked.options.policy)
-    check_wanted(manifest, asked.options.partitions)
-    plan = _draft(state, manifest, asked)
+def _present(state: State, manifest: Manifest, exact: bool, want: Want) -> Plan | None:
+    """The plan that the next run of these options would use as it is."""
+    plan = state.plans.get((manifest.digest, exact))
+    if plan is None or not plan.placements or plan.want.partitions != want.partitions:
+        return None
+    return plan if plan.fleet == state.devices.revision else None
+
+
+def previewed(state: State, search: Search, found: PlanSearched) -> None:
+    """Ranges were found, or what a run of these options would fail with now."""
+    if not isinstance(search.about, Asked):
+        return
+    party, asked = search.about.party, search.about.request
+    manifest = state.manifests.get(search.key[0])
+    try:
+        if found.ranges is None or manifest is None:
+            kind, reason = found.kind or UnknownModel.kind, found.reason or "the model was removed"
+            state.respond(party, RequestFailed(asked.request, kind, reason))
+            return
+        exact = search.key[1]
+        ranges = best_ranges(state, manifest, exact, search, found.ranges)
+        plan = draft(state, manifest, exact, search.want, ranges, found.shortlist)
+        planned = _planned(state, plan, asked)
+    except CrowdpipeError as error:
+        state.respond(party, RequestFailed(asked.request, error.kind, error.reason))
+        return
+    state.respond(party, planned)
+
+
+def _planned(state: State, plan: Plan, asked: RequestPlan) -> Planned:
     rows = tuple(_row(state, plan, placement) for placement in plan.placements)
     used = {row.device for row in rows}
-    exact = asked.options.exact
-    fleet = offers(state, manifest, exact)
+    manifest, exact = plan.manifest, plan.key[1]
+    placed = ranges_as_placed(plan)
     work = state.estimates.work(manifest, exact, items_of(asked.items))
-    left_out = {
-        device.name: _why_not(state, plan, device, fleet, work)
-        for device in sorted(state.devices, key=lambda each: each.name)
-        if device.name not in used
-    }
-    batch_s = estimated_s(manifest, fleet, ranges_as_placed(plan), work)
+    others = (device for device in state.devices if device.name not in used)
+    listed = sorted(islice(others, LEFT_OUT_LIMIT), key=lambda each: each.name)
+    left_out = {device.name: _why_not(state, plan, device, work) for device in listed}
+    batch_s = estimated_s(manifest, offers_on(state, manifest, exact, placed), placed, work)
     return Planned(asked.request, manifest.name, rows, left_out, work.items, batch_s)
-
-
-def _draft(state: State, manifest: Manifest, asked: RequestPlan) -> Plan:
-    """A plan that is nobody's, made as the next run's would be."""
-    exact, want = asked.options.exact, Want(asked.options.partitions, asked.options.policy)
-    present = state.plans.get((manifest.digest, exact))
-    if (
-        present is not None
-        and present.placements
-        and present.want.partitions == want.partitions
-        and present.fleet == usable_names(state)
-    ):
-        ranges = ranges_of(present)
-    else:
-        ranges = best_ranges(state, manifest, exact, want, items_of(asked.items))
-    return draft(state, manifest, exact, want, ranges)
 
 
 def _row(state: State, plan: Plan, placement: Placement) -> PlannedPartition:
@@ -102,19 +124,21 @@ def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
     return [segment.index for segment in placement.segments if segment.index in known]
 
 
-def _why_not(state: State, plan: Plan, device: Device, fleet: Sequence[Offer], work: Work) -> str:
+def _why_not(state: State, plan: Plan, device: Device, work: Work) -> str:
     life, manifest = device.life.state, plan.manifest
     said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
     offer = offer_of(state, device)
     if life in said:
         return said[life]
-    if offer is None or not state.fresh(device):
+    if offer is None or not state.devices.fresh(device):
         return "it was not heard of lately"
     if not any(fits(manifest, i, i, offer) for i in range(len(manifest.segments))):
         return f"no segment fits it (its budget is {mebibytes(offer.budget_nbytes)})"
     if plan.want.partitions is not None:
         return f"{plan.want.partitions} partitions were asked for, and others are through sooner"
-    return _slower(plan, device.name, fleet, work)
+    on_model = offer_of(state, device, manifest, plan.key[1]) or offer
+    placed = offers_on(state, manifest, plan.key[1], ranges_as_placed(plan))
+    return _slower(plan, device.name, [*placed, on_model], work)
 
 
 def _slower(plan: Plan, name: str, fleet: Sequence[Offer], work: Work) -> str:

@@ -7,12 +7,14 @@ a lost device's go.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wire.messages.commands import Acknowledge, Cancel, Command, CommandBatch, Release
 
 Lines = tuple[str, CommandBatch]
+NOW = float("-inf")  # due with the next flush
 
 
 @dataclass(slots=True)
@@ -36,54 +38,62 @@ class _Tray:
 
 
 class CommandQueue:
+    """A heap of due times: what waits for one device costs nothing when another is told something.
+    An entry whose time is not its tray's any more is stale."""
+
     def __init__(self, coalesce_s: float) -> None:
         self._coalesce_s = coalesce_s
         self._trays: dict[str, _Tray] = {}
+        self._due: list[tuple[float, str]] = []
 
     def post(self, device: str, command: Command) -> None:
         """Goes with the next flush."""
-        tray = self._tray(device)
-        tray.urgent[command] = None
-        tray.due_at = float("-inf")
+        self._tray(device, NOW).urgent[command] = None
 
     def cancel_run(self, device: str, run: str) -> None:
         """Forget a whole run; goes with the next flush."""
-        tray = self._tray(device)
-        tray.cancels[run] = None
-        tray.due_at = float("-inf")
+        self._tray(device, NOW).cancels[run] = None
 
     def cancel_item(self, device: str, run: str, item: int, now: float) -> None:
-        tray = self._tray(device)
-        items = tray.cancels.setdefault(run, {})
+        items = self._tray(device, now + self._coalesce_s).cancels.setdefault(run, {})
         if items is not None:
             items[item] = None
-        tray.due_at = min(tray.due_at, now + self._coalesce_s)
 
     def release(self, device: str, run: str, cut: int, item: int, now: float) -> None:
-        tray = self._tray(device)
+        tray = self._tray(device, now + self._coalesce_s)
         tray.releases.setdefault((run, cut), {})[item] = None
-        tray.due_at = min(tray.due_at, now + self._coalesce_s)
 
     def acknowledge(self, device: str, boot: str, seq: int, due_at: float) -> None:
         """Cumulative: a later one takes the place of an earlier one."""
-        tray = self._tray(device)
-        tray.acknowledge = Acknowledge(boot, seq)
-        tray.due_at = min(tray.due_at, due_at)
+        self._tray(device, due_at).acknowledge = Acknowledge(boot, seq)
 
     def drop(self, device: str) -> None:
         self._trays.pop(device, None)
 
     def flush(self, now: float, generation: int) -> list[Lines]:
-        due = [device for device, tray in self._trays.items() if tray.due_at <= now]
-        return [
-            (device, CommandBatch(generation, tuple(self._trays.pop(device).commands())))
-            for device in due
-        ]
+        lines = []
+        while self._due and self._due[0][0] <= now:
+            at, device = heapq.heappop(self._due)
+            if self._is_current(at, device):
+                batch = CommandBatch(generation, tuple(self._trays.pop(device).commands()))
+                lines.append((device, batch))
+        return lines
 
-    def wake_at_after(self, now: float) -> float:
-        """When the next flush is due, apart from what is due now."""
-        later = [tray.due_at for tray in self._trays.values() if tray.due_at > now]
-        return min(later, default=float("inf"))
+    def wake_at(self) -> float:
+        """When the next flush is due."""
+        while self._due and not self._is_current(*self._due[0]):
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else float("inf")
 
-    def _tray(self, device: str) -> _Tray:
-        return self._trays.setdefault(device, _Tray())
+    def _is_current(self, at: float, device: str) -> bool:
+        tray = self._trays.get(device)
+        return tray is not None and tray.due_at == at
+
+    def _tray(self, device: str, due_at: float) -> _Tray:
+        tray = self._trays.get(device)
+        if tray is None:
+            tray = self._trays[device] = _Tray()
+        if due_at < tray.due_at:
+            tray.due_at = due_at
+            heapq.heappush(self._due, (due_at, device))
+        return tray

@@ -6,9 +6,11 @@ the items.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from orchestrator.machine.records.transitions import Lifecycle
 from wire.ids import PartitionId
@@ -16,6 +18,7 @@ from wire.messages.residency import Failure, PartitionResidency
 from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
 
+Residencies = dict[PartitionId, PartitionResidency]
 ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
 
@@ -27,41 +30,48 @@ class Refusal:
     until: float
 
 
+class Keeper(Protocol):
+    """Whoever keeps indices over devices: told after each change that they depend on."""
+
+    def device_changed(self, device: Device) -> None: ...
+
+    def enabled(self, device: Device) -> None: ...
+
+    def refusals_changed(self, device: Device) -> None: ...
+
+    def residency_changed(self, device: Device, before: Residencies) -> None: ...
+
+
 @dataclass(slots=True)
 class Device:
-    """`last_seq`: the last event of this boot that was handled; None if unknown because the boot
-    is older than our knowledge. `applied_stamp`: the stamp of the assignment it last answered.
-    `doubtful`: it connected anew, and what was under way to and from it may be lost.
-    `tasks`: how many of each partition it did. `progress_at`: when it last did anything for
-    anyone. `offset_s` is its clock minus ours."""
-
     name: str
     life: Lifecycle
-    connection: str = ""
+    keeper: Keeper | None = None
+    connection: str = ""  # the id that proves life; never one of `ended`
     boot: str = ""
     capabilities: Capabilities | None = None
     telemetry: Telemetry | None = None
     draining: bool = False
-    last_life: float = float("-inf")
-    engaged_since: float | None = None
-    progress_at: float = float("-inf")
+    last_life: float = float("-inf")  # last proof of life
+    engaged_since: float | None = None  # since then it holds work, as far as was looked
+    progress_at: float = float("-inf")  # when it last did anything for anyone
     pinged_at: float | None = None
-    ping: tuple[str, float] | None = None
+    ping: tuple[str, float] | None = None  # nonce and time of one that was not answered
     rtt_s: float | None = None
-    offset_s: float | None = None
-    cached: set[str] = field(default_factory=set)
-    residency: dict[PartitionId, PartitionResidency] = field(default_factory=dict)
-    applied_stamp: tuple[int, int] = (0, 0)
-    last_seq: int | None = None
+    offset_s: float | None = None  # its clock minus ours
+    cached: frozenset[str] = frozenset()  # digests on its disk, as it told
+    residency: Residencies = field(default_factory=dict)
+    applied_stamp: tuple[int, int] = (0, 0)  # of the assignment that it last answered
+    last_seq: int | None = None  # last event handled; None: the boot is older than what we know
     gap: tuple[int, int, float] | None = None
     unacknowledged: int = 0
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
-    tasks: dict[PartitionId, int] = field(default_factory=dict)
-    budget_limit_nbytes: int | None = None
+    tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
+    budget_limit_nbytes: int | None = None  # if it once refused as too much what it had told
     reported_at: float = float("-inf")
     inventoried_at: float = float("-inf")
-    doubtful: bool = False
+    doubtful: bool = False  # connected anew: what was under way to and from it may be lost
 
     @property
     def reachable(self) -> bool:
@@ -78,6 +88,66 @@ class Device:
         entry = self.residency.get(partition)
         return entry.status if entry is not None else None
 
+    # --- what changes it ----------------------------------------------------------------------
+
+    def move(self, to: str, now: float, why: str) -> None:
+        self.life.move(to, now, why)
+        self._changed()
+
+    def settle(self, to: str, now: float, why: str) -> bool:
+        """Move unless there already; whether it moved."""
+        moved = self.life.settle(to, now, why)
+        if moved:
+            self._changed()
+        return moved
+
+    def hear(self, now: float) -> None:
+        """It proved life."""
+        self.last_life = now
+        self._changed()
+
+    def announce(self, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
+        self._changed()
+        if self.keeper is not None:
+            self.keeper.enabled(self)
+
+    def limit_budget(self, nbytes: int) -> None:
+        """It measured more than the formula says: plan smaller ranges for it from now on."""
+        self.budget_limit_nbytes = min(self.budget_nbytes, nbytes)
+        if self.keeper is not None:
+            self.keeper.enabled(self)
+
+    def reside(self, residency: Residencies) -> bool:
+        """What it says of its partitions, all of them; whether that is news."""
+        before, self.residency = self.residency, residency
+        if self.residency == before:
+            return False
+        if self.keeper is not None:
+            self.keeper.residency_changed(self, before)
+        return True
+
+    def refuse(self, partition: PartitionId, refusal: Refusal) -> None:
+        """It failed to serve the partition, and has nothing of it in memory."""
+        self.refused[partition] = refusal
+        if partition in self.residency:
+            self.reside({part: each for part, each in self.residency.items() if part != partition})
+        self._refusals_changed()
+
+    def forgive(self, *partitions: PartitionId) -> None:
+        """It may be asked for these again; for all if none is named."""
+        for partition in partitions or tuple(self.refused):
+            self.refused.pop(partition, None)
+        self._refusals_changed()
+
+    def _refusals_changed(self) -> None:
+        if self.keeper is not None:
+            self.keeper.refusals_changed(self)
+
+    def cache(self, digests: Iterable[str]) -> None:
+        """These too. Kept once for all devices: a digest takes 113 bytes."""
+        self.cached = self.cached.union(map(sys.intern, digests))
+
     def end_connection(self) -> None:
         """Nothing said under the current connection id proves life any more."""
         if self.connection and self.connection not in self.ended:
@@ -88,31 +158,6 @@ class Device:
         if self.rtt_s is None or rtt_s <= 2 * self.rtt_s:
             self.rtt_s, self.offset_s = rtt_s, offset_s
 
-
-class Registry:
-    """All devices that were ever heard of and not forgotten, by name."""
-
-    def __init__(self) -> None:
-        self._devices: dict[str, Device] = {}
-
-    def __iter__(self) -> Iterator[Device]:
-        return iter(self._devices.values())
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._devices
-
-    def get(self, name: str | None) -> Device | None:
-        return self._devices.get(name) if name is not None else None
-
-    def met(self, name: str, now: float) -> Device:
-        """The device, added as unproven if it is new."""
-        if name not in self._devices:
-            self._devices[name] = Device(name, Lifecycle("device", name, "unproven", now))
-        return self._devices[name]
-
-    def forget(self, name: str) -> None:
-        self._devices.pop(name, None)
-
-    def reachable(self, name: str | None) -> bool:
-        device = self.get(name)
-        return device is not None and device.reachable
+    def _changed(self) -> None:
+        if self.keeper is not None:
+            self.keeper.device_changed(self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.planner.offers import SegmentRange
 from orchestrator.planner.times import SegmentTime
 from wire.ids import ActivationId
 from wire.manifest import Manifest
@@ -213,6 +214,17 @@ class JournalFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanSearched:
+    """What `SearchPlan` of this number found: ranges, or why there are none."""
+
+    number: int
+    ranges: tuple[SegmentRange, ...] | None
+    kind: str = ""
+    reason: str = ""
+    shortlist: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetAsked:
     """A person says that a device is to be forgotten."""
 
@@ -244,6 +256,7 @@ Event = (
     | InputStored
     | OutcomeStored
     | JournalFailed
+    | PlanSearched
     | ForgetAsked
     | Ticked
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.machine.records.events import Outcome
+from orchestrator.planner.question import Question
 from orchestrator.planner.times import SegmentTime
 from wire.ids import ActivationId
 from wire.messages.assignment import Assignment
@@ -125,6 +126,14 @@ class ForgetRun:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """Answer the question beside everything else; answered by `PlanSearched` with this number."""
+
+    number: int
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
 class DiscardPending:
     """Drop a pending frame that will not be stored."""
 
@@ -216,6 +225,7 @@ Instruction = (
     | StoreAcknowledged
     | ForgetInputs
     | ForgetRun
+    | SearchPlan
     | DiscardPending
     | SendInput
     | SendResult

@@ -5,9 +5,10 @@ Also says what is wrong with an input or a result, by its head alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
 from orchestrator.machine.records.transitions import Lifecycle
 from wire.elements import element
@@ -16,49 +17,63 @@ from wire.manifest import Manifest, TensorSpec
 ItemKey = tuple[str, int]  # run and index
 
 
+class Involved:
+    """Which items each device may hold something of; an item is here until it is over."""
+
+    def __init__(self) -> None:
+        self._by_device: dict[str, dict[ItemKey, Item]] = {}
+
+    def add(self, device: str, item: Item) -> None:
+        self._by_device.setdefault(device, {})[item.key] = item
+
+    def drop(self, item: Item) -> None:
+        for device in item.touched:
+            there = self._by_device[device]
+            del there[item.key]
+            if not there:
+                del self._by_device[device]
+
+    def of(self, device: str) -> list[Item]:
+        return list(self._by_device.get(device, {}).values())
+
+    def devices(self) -> Iterator[str]:
+        return iter(self._by_device)
+
+
 @dataclass(slots=True)
 class Item:
-    """`outputs` and `inputs` say per cut which devices hold it, as made there or as received.
-    `sent`: to whom the activation at a cut is believed to be under way or to have come.
-    `parked`: which holder will send it by itself once it knows to whom. `detours`: stages (by
-    first cut) that another device serves for this item alone. `facts` are the distinct things
-    that happened; only a new one is progress. `spent`: stages (by first cut) that a boot of a
-    device has computed under this attempt, and will not compute again before the next.
-    `hurried`: its input was sent again at once since the last news.
-    `attempt`: the next one's number; `rounds`, `drops`, `sends`: recoveries since, and inputs
-    sent."""
+    """Tables are by cut, or for stages by their first cut."""
 
     run: str
     index: int
     life: Lifecycle
+    agenda: Agenda
+    involved: Involved
+    barrier: bool = False  # a wave waits for it at each cut
     nbytes: int = 0
-    attempt: int = 0
-    outputs: dict[int, dict[str, None]] = field(default_factory=dict)
-    inputs: dict[int, dict[str, None]] = field(default_factory=dict)
-    sent: dict[int, str] = field(default_factory=dict)
-    parked: dict[int, str] = field(default_factory=dict)
-    opened: dict[int, str] = field(default_factory=dict)
-    detours: dict[int, str] = field(default_factory=dict)
-    failures: dict[int, tuple[str, str]] = field(default_factory=dict)
-    started: dict[int, float] = field(default_factory=dict)
-    touched: dict[str, None] = field(default_factory=dict)
-    facts: set[tuple[str, int, str]] = field(default_factory=set)
-    spent: set[tuple[int, str]] = field(default_factory=set)
-    received_cut: int = -1
+    attempt: int = 0  # the next one's number; above any that was ever sent
+    outputs: dict[int, dict[str, None]] = field(default_factory=dict)  # made there, not released
+    inputs: dict[int, dict[str, None]] = field(default_factory=dict)  # received there
+    sent: dict[int, str] = field(default_factory=dict)  # under way to it, or come, as believed
+    parked: dict[int, str] = field(default_factory=dict)  # holders that send once they know to whom
+    opened: dict[int, str] = field(default_factory=dict)  # told that it may pass the barrier
+    detours: dict[int, str] = field(default_factory=dict)  # stages on another device for it alone
+    failures: dict[int, tuple[str, str]] = field(default_factory=dict)  # kind and reason, by stage
+    started: dict[int, float] = field(default_factory=dict)  # tasks under way, by stage
+    touched: dict[str, None] = field(default_factory=dict)  # exactly those that `involved` has
+    facts: set[tuple[str, int, str]] = field(default_factory=set)  # only a new one is progress
+    spent: set[tuple[int, str]] = field(default_factory=set)  # computed by a boot in this attempt
+    received_cut: int = -1  # the deepest at which it was received; never falls
     progress_at: float = 0.0
-    check_at: float = float("inf")
-    retry_at: float = float("inf")
-    asked: bool = False
-    hurried: bool = False
-    rounds: int = 0
-    drops: int = 0
-    sends: int = 0
+    check_at: float = float("inf")  # on the agenda, or earlier there
+    retry_at: float = float("inf")  # as `check_at`
+    asked: bool = False  # its devices were asked for it, and have not all answered
+    hurried: bool = False  # its input was sent again at once since the last news
+    rounds: int = 0  # recoveries since the last news
+    drops: int = 0  # frames given up since the last news
+    sends: int = 0  # inputs sent
     outcome: Outcome | None = None
-    has_input: bool = False
-
-    @classmethod
-    def arrived(cls, run: str, index: int, now: float) -> Item:
-        return cls(run, index, Lifecycle("item", f"{run}/{index}", "arrived", now))
+    has_input: bool = False  # on our disk
 
     @property
     def key(self) -> ItemKey:
@@ -70,13 +85,49 @@ class Item:
 
     def note(self, what: str, cut: int, device: str, now: float) -> bool:
         """Record what happened; whether it is news."""
-        self.touched[device] = None
+        self.touch(device)
         if (what, cut, device) in self.facts:
             return False
         self.facts.add((what, cut, device))
         self.progress_at, self.rounds, self.drops, self.asked = now, 0, 0, False
         self.hurried = False
         return True
+
+    def touch(self, device: str) -> None:
+        """It may hold something of the item, or be sent it."""
+        if device not in self.touched:
+            self.touched[device] = None
+            self.involved.add(device, self)
+
+    def leave(self) -> None:
+        """It is over: nobody is to find it any more."""
+        self.involved.drop(self)
+        self.agenda.forget("item", self.key)
+
+    def receive(self, cut: int, device: str) -> None:
+        """The activation at the cut came there."""
+        self.touch(device)
+        self.inputs.setdefault(cut, {})[device] = None
+        self.received_cut = max(self.received_cut, cut)
+        self._look_at_barrier()
+
+    def make(self, cut: int, device: str) -> None:
+        """The activation at the cut was made there, and is held."""
+        self.touch(device)
+        self.outputs.setdefault(cut, {})[device] = None
+        self._look_at_barrier()
+
+    def check_by(self, at: float) -> None:
+        self.check_at = at
+        self.agenda.look_at("item", self.key, at)
+
+    def retry_by(self, at: float) -> None:
+        self.retry_at = at
+        self.agenda.look_at("item", self.key, at)
+
+    def _look_at_barrier(self) -> None:
+        if self.barrier:
+            self.agenda.look("barrier", self.run)
 
     def forget_holder(self, device: str, cut: int | None = None) -> bool:
         """The device holds nothing of it any more (at this cut); whether that is a change."""

@@ -5,7 +5,9 @@ Records only: `planning` makes and changes plans, `assigning` gives out their pa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from orchestrator.machine.records.item import Item, ItemKey
 from orchestrator.machine.records.placement import Placement
@@ -13,6 +15,8 @@ from wire.manifest import Manifest
 from wire.messages.residency import Failure
 
 PlanKey = tuple[str, bool]  # the model's digest, and whether outputs are to be exact
+
+Sought = tuple[int, int | None]  # the fleet's revision, and how many partitions were wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,33 +27,43 @@ class Want:
     policy: str
 
 
+class Keeper(Protocol):
+    """Whoever keeps indices over plans: told after each change that they depend on."""
+
+    def placements_changed(self, plan: Plan) -> None: ...
+
+    def entered(self, plan: Plan) -> None: ...
+
+    def left(self, plan: Plan) -> None: ...
+
+
 @dataclass(slots=True)
 class Plan:
-    """`in_flight` are its admitted items, in order of admission. `fleet` are the devices that could
-    be used, since when; `judged`: whether it was compared with a new one for
-    them, for which run and when; `retiring`: nothing is admitted until it can be replaced.
-    `starved_since`: from when on there was no device for something that waits.
-    `check_at`: no item in flight is due to be looked after before. `moved_at`: when an item of
-    it was last admitted, or ended."""
-
     key: PlanKey
     manifest: Manifest
     want: Want
-    placements: list[Placement] = field(default_factory=list)
-    in_flight: dict[ItemKey, Item] = field(default_factory=dict)
-    fleet: frozenset[str] = frozenset()
+    order: int = 0  # rises from plan to plan
+    keeper: Keeper | None = None  # None: the plan is nobody's, made for a comparison
+    placements: list[Placement] = field(default_factory=list)  # cover all segments in order
+    in_flight: dict[ItemKey, Item] = field(default_factory=dict)  # admitted, in order of admission
+    fleet: int = -1  # the revision of the fleet that it was looked at with
     fleet_since: float = float("-inf")
-    retiring: bool = False
-    judged: bool = False
-    judged_for: str = ""
+    anew: bool = True  # its placements changed: runs that could not enter it may now
+    shortlist: tuple[str, ...] = ()  # devices worth asking, where there are too many to ask all
+    search: int | None = None  # the one under way for it
+    sought: tuple[int, int | None] = (-1, None)  # with which fleet and wish
+    refused: tuple[tuple[int, int | None], tuple[str, str]] | None = (
+        None  # what was sought, and why not
+    )
+    retiring: bool = False  # nothing is admitted until it can be replaced
+    judged: bool = False  # it was compared with a new one for this fleet
+    judged_for: str = ""  # and for this run
     judged_at: float = float("-inf")
-    starved_since: float | None = None
+    starved_since: float | None = None  # since then something waits, and has no device
     starved_of: tuple[str, str] | None = None
     broken: Failure | None = None
     broken_until: float = float("-inf")
-    due_at: float = float("inf")
-    check_at: float = float("inf")
-    moved_at: float = float("-inf")
+    moved_at: float = float("-inf")  # when an item of it was last admitted, or ended
 
     @property
     def cuts(self) -> tuple[int, ...]:
@@ -77,6 +91,45 @@ class Plan:
         helpers = [device for each in self.placements for device in each.standins]
         return list(dict.fromkeys([*used, *helpers]))
 
-    def hop_nbytes_on(self, device: str) -> int:
-        """Bytes that one item may take on this device at worst."""
-        return sum(each.hop_nbytes for each in self.placements if each.likely == device)
+    @property
+    def unplaceable(self) -> bool:
+        """It has no ranges, or one of them has no device, and none is expected."""
+        return not self.placements or any(each.likely is None for each in self.placements)
+
+    @property
+    def unassigned(self) -> bool:
+        return any(each.device is None for each in self.placements)
+
+    def hops(self) -> dict[str, int]:
+        """Bytes that one item may take at worst, by device."""
+        hops: dict[str, int] = {}
+        for each in self.placements:
+            name = each.likely
+            if name is not None:
+                hops[name] = hops.get(name, 0) + each.hop_nbytes
+        return hops
+
+    def put(self, placements: Iterable[Placement]) -> None:
+        """Other ranges, in the place of those before."""
+        self.placements = list(placements)
+        for each in self.placements:
+            each.changed = self.changed
+        self.changed()
+
+    def changed(self) -> None:
+        self.anew = True
+        if self.keeper is not None:
+            self.keeper.placements_changed(self)
+
+    def enter(self, item: Item, now: float) -> None:
+        self.in_flight[item.key] = item
+        self.moved_at = now
+        if self.keeper is not None:
+            self.keeper.entered(self)
+
+    def leave(self, item: Item, now: float) -> None:
+        """It has an outcome, or goes home."""
+        if self.in_flight.pop(item.key, None) is not None:
+            self.moved_at = now
+            if self.keeper is not None:
+                self.keeper.left(self)

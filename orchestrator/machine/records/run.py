@@ -1,16 +1,20 @@
 """A run: a batch of items submitted together by one client, and how far it has come.
 
 Records only. Items leave `items` when their outcome is on disk; `outcomes` keeps those that the
-client has not acknowledged, `acknowledged` only their numbers.
+client has not acknowledged, `acknowledged` only their numbers. What changes here is put on the
+agenda by the method that changes it.
 """
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from orchestrator.machine.records.agenda import Agenda, Look
 from orchestrator.machine.records.events import Outcome
-from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.item import Involved, Item
 from orchestrator.machine.records.plan import PlanKey, Want
 from orchestrator.machine.records.spans import Spans
 from orchestrator.machine.records.transitions import Lifecycle
@@ -29,56 +33,64 @@ Obstacle = tuple[str, str]  # a typed error's kind, and a sentence
 SILENT = "nothing is heard of its client: it waits"
 
 
+class Keeper(Protocol):
+    """Whoever keeps indices over runs: told after a change that they depend on."""
+
+    def run_changed(self, run: Run) -> None: ...
+
+    def may_enter(self, run: Run) -> None: ...
+
+
 @dataclass(slots=True)
 class Run:
-    """`waiting`: indices that are stored and not admitted, ascending. `wave`: a barrier run's
-    items that are under way together; `opened_cuts`: cuts that all of it may pass.
-    `waits_until`: no waiting item is out of time before. `granted`: the credit the client was
-    last told. `end_cut`: where the model's results are. `spooled_nbytes`: bytes of its inputs on
-    disk. `active_at`: last word from the client, or last outcome; `heard_at`: last word alone,
-    `silent`: its client is not there, and it waits. `moved_at`: when an item of it was last let
-    in, or ended. `obstacle`: what is in its way, as its client was told. `fault`: kind and reason
-    why the run as a whole ended early. `awaited`: inputs that are to be stored with it and are
-    not here yet; until `gather_until` at most."""
+    """`begun_at`, and all times: seconds of the machine's clock."""
 
     run: str
     party: str
     model_name: str
     model: str
     options: RunOptions
-    count: int | None
-    end_cut: int
+    count: int | None  # None until the client has finished; never below an item's index
+    end_cut: int  # where the model's results are: the number of its segments
     life: Lifecycle
     begun_at: float
-    active_at: float
-    heard_at: float
-    silent: bool = False
-    moved_at: float = float("-inf")
-    obstacle: Obstacle | None = None
-    look_at: float = float("-inf")
-    items: dict[int, Item] = field(default_factory=dict)
-    waiting: list[int] = field(default_factory=list)
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
-    acknowledged: Spans = field(default_factory=Spans)
-    ended: Spans = field(default_factory=Spans)
-    stored: Spans = field(default_factory=Spans)
-    wave: dict[int, None] = field(default_factory=dict)
-    opened_cuts: set[int] = field(default_factory=set)
-    waits_until: float = float("-inf")
+    active_at: float  # last word from the client, or last outcome
+    heard_at: float  # last word from the client alone; never after `active_at`
+    agenda: Agenda
+    involved: Involved
+    order: int = 0  # rises from run to run: the oldest with work leads its plan
+    keeper: Keeper | None = None
+    silent: bool = False  # its client is not there; nothing of it is let in or granted
+    moved_at: float = float("-inf")  # when an item of it was last admitted, or ended
+    obstacle: Obstacle | None = None  # what is in its way, as its client was told
+    looked_at: float = float("-inf")  # when an obstacle was looked for last
+    news_at: float = float("-inf")  # last news of one of its items
+    items: dict[int, Item] = field(default_factory=dict)  # without those in `ended`
+    waiting: list[int] = field(default_factory=list)  # ascending; exactly the stored items
+    in_flight: dict[int, Item] = field(default_factory=dict)  # exactly the admitted ones, in order
+    outcomes: dict[int, Outcome] = field(default_factory=dict)  # on disk, not acknowledged
+    acknowledged: Spans = field(default_factory=Spans)  # within `ended`
+    ended: Spans = field(default_factory=Spans)  # have their outcome on disk
+    stored: Spans = field(default_factory=Spans)  # need no credit any more
+    wave: dict[int, None] = field(default_factory=dict)  # a barrier run's items under way together
+    opened_cuts: set[int] = field(default_factory=set)  # cuts that all of the wave may pass
+    missing: dict[int, list[int]] = field(default_factory=dict)  # per cut, of the wave: not come
+    waits_until: float = float("-inf")  # no waiting item is out of time before
     admitted: int = 0
     done: int = 0
     failed: int = 0
-    granted: int = 0
-    spooled_nbytes: int = 0
-    unsaid: int = 0
+    granted: int = 0  # the credit that the client was last told
+    promised_nbytes: int = 0  # what that credit may bring; counted in the budget
+    spooled_nbytes: int = 0  # bytes of its inputs on disk; counted in the budget
+    unsaid: int = 0  # inputs stored since its client was told
     say_at: float = float("inf")
     progress_at: float = float("-inf")
     progress_dirty: bool = True
     ended_at: float | None = None
-    clear_at: float = float("inf")
-    fault: tuple[str, str] | None = None
-    awaited: set[int] = field(default_factory=set)
+    fault: tuple[str, str] | None = None  # kind and reason why it ended before its items did
+    awaited: set[int] = field(default_factory=set)  # attached inputs that are not here yet
     gather_until: float = float("inf")
+    checked: bool = True  # devices could serve it, as far as that is known; else it is not stored
 
     @property
     def reason(self) -> str | None:
@@ -115,6 +127,11 @@ class Run:
         return self.open and not self.silent
 
     @property
+    def working(self) -> bool:
+        """Has work that is not done, and somebody who waits for it."""
+        return bool(self.items) and self.attended
+
+    @property
     def status(self) -> RunStatus:
         return STATUS[self.state]
 
@@ -123,9 +140,166 @@ class Run:
         """Every item has its outcome on disk, and no more can come."""
         return self.count is not None and not self.items and len(self.ended) >= self.count
 
+    # --- life ---------------------------------------------------------------------------------
+
+    def move(self, to: str, now: float, why: str = "") -> None:
+        self.life.move(to, now, why)
+        self._changed()
+        self.show()
+        self._look("client", "model", "end", "expiry", "waiting")
+        self.look_at_admission()
+
+    def hear(self, now: float) -> None:
+        """Its client said something of it."""
+        self.active_at = self.heard_at = now
+        if self.silent:
+            self.silent = False
+            self._changed()
+            self.show()
+            self.waits_until = float("-inf")
+            self.say_by(now, now)  # its credit was taken back meanwhile
+            self._look("client", "waiting", "obstacle")
+            self.look_at_admission()
+
+    def fall_silent(self) -> None:
+        self.silent = True
+        self._changed()
+        self.show()
+
+    # --- items --------------------------------------------------------------------------------
+
+    def arrive(self, index: int, now: float) -> Item:
+        """One more item, whose input is looked at next."""
+        life = Lifecycle("item", f"{self.run}/{index}", "arrived", now)
+        item = Item(self.run, index, life, self.agenda, self.involved, self.options.barrier)
+        self.items[index] = item
+        if len(self.items) == 1:
+            self._changed()
+        self.touch()
+        return item
+
+    def drop(self, index: int) -> Item | None:
+        """Its outcome is on disk, or it was never taken."""
+        item = self.items.pop(index, None)
+        if item is not None:
+            item.leave()
+        if not self.items:
+            self._changed()
+            self._look("end", "expiry")
+        return item
+
+    def end(self, item: Item, outcome: Outcome, now: float) -> None:
+        """The item's outcome is on disk."""
+        item.life.move("ended", now)
+        self.outcomes[item.index] = outcome
+        self.ended.add(item.index)
+        self.done += outcome.kind is None
+        self.failed += outcome.kind is not None
+        self.active_at = self.moved_at = now
+        self.drop(item.index)
+        self.show()
+
     def enqueue(self, item: Item) -> None:
+        """Stored: it may be let in."""
         insort(self.waiting, item.index)
+        self.touch()
+        self._look("waiting")
+        self.look_at_admission()
 
     def dequeue(self, index: int) -> None:
-        if index in self.waiting:
-            self.waiting.remove(index)
+        at = bisect_left(self.waiting, index)
+        if at < len(self.waiting) and self.waiting[at] == index:
+            del self.waiting[at]
+
+    def admit(self, now: float) -> Item:
+        """Its next item is let in."""
+        if self.state == "accepted":
+            self.move("running", now)
+        item = self.items[self.waiting.pop(0)]
+        item.life.move("admitted", now)
+        item.progress_at = self.moved_at = now
+        self.admitted += 1
+        self.in_flight[item.index] = item
+        if self.options.barrier:
+            self.wave[item.index] = None
+            self.missing.clear()
+            self.look_at_barrier()
+        self.show()
+        return item
+
+    def leave_flight(self, index: int) -> None:
+        """It has an outcome, or goes home: another may be let in."""
+        if self.in_flight.pop(index, None) is not None:
+            self.look_at_admission()
+        if self.wave.pop(index, 0) is None:
+            self.look_at_barrier()
+
+    def close_cuts(self) -> None:
+        """Something of the wave was placed or received anew: each cut is looked at again."""
+        if self.wave:
+            self.opened_cuts.clear()
+            self.look_at_barrier()
+
+    def look_at_admission(self) -> None:
+        """What held it back may be over."""
+        if self.keeper is not None:
+            self.keeper.may_enter(self)
+
+    def look_at_barrier(self) -> None:
+        self._look("barrier")
+
+    # --- what others are told -----------------------------------------------------------------
+
+    def finish(self, count: int) -> None:
+        """No more items come."""
+        self.count = count
+        self.show()
+        self._look("end")
+        self.look_at_admission()  # a barrier run may be whole now
+
+    def show(self) -> None:
+        """Watchers see something new."""
+        self.progress_dirty = True
+        self.touch()
+        self._look("progress")
+
+    def touch(self) -> None:
+        """News of it: what was in its way may be gone, or something new is."""
+        self._look("obstacle")
+
+    def progressed(self, now: float) -> None:
+        """Something happened to one of its items."""
+        self.news_at = now
+        self.touch()
+
+    def say_by(self, at: float, now: float) -> None:
+        """Tell its client what is stored, not later than then."""
+        self.say_at = min(self.say_at, at)
+        if at <= now:
+            self._look("credit")
+        else:
+            self.agenda.look_at("credit", self.run, at)
+
+    def acknowledge(self, items: Iterable[int]) -> list[int]:
+        """The client has these outcomes; which of them were news."""
+        fresh = [item for item in items if self.outcomes.pop(item, None) is not None]
+        for item in fresh:
+            self.acknowledged.add(item)
+        if not self.outcomes:
+            self._look("end")
+        return fresh
+
+    def look_at_all(self) -> None:
+        """After a start, and whenever we could not look for a while."""
+        self._look("client", "model", "waiting", "barrier", "credit", "end", "progress", "expiry")
+        self.touch()
+        self.look_at_admission()
+        self.agenda.look("plan", self.plan_key)
+
+    def _look(self, *kinds: Look) -> None:
+        for kind in kinds:
+            self.agenda.look(kind, self.run)
+
+    def _changed(self) -> None:
+        if self.keeper is not None:
+            self.keeper.run_changed(self)

@@ -7,15 +7,20 @@ out: records for the journal and answers first, then assignments, then commands,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
+from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.command_queue import CommandQueue
-from orchestrator.machine.records.device import Device, Registry
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.devices import Devices
+from orchestrator.machine.records.input_budget import InputBudget
 from orchestrator.machine.records.instructions import Instruction, Respond, SendInput
-from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.item import Involved, Item
 from orchestrator.machine.records.options import OrchestratorOptions
-from orchestrator.machine.records.plan import Plan, PlanKey
+from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.plans import Plans
 from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.runs import Runs
+from orchestrator.machine.records.search import Searches
 from orchestrator.planner.estimates import Estimates
 from wire.errors import UnknownModel
 from wire.manifest import Manifest
@@ -28,45 +33,51 @@ REPORT_EVERY_S = 2.0
 
 
 class State:
-    """`gathering`: runs whose first inputs are still coming. `counts` tells what was dropped or
-    refused, by name. `tombstones` are ids of forgotten runs, with kind and reason of what to answer
-    to those who still ask. `revisions`: the last that forgotten devices were told, one for each
-    that a person named."""
-
     def __init__(self, options: OrchestratorOptions) -> None:
         self.options = options
         self.now = 0.0
         self.boot = ""
-        self.generation = 0
+        self.generation = 0  # on disk before anybody is told
         self.store_base = ""
         self.started = False
         self.connection: str | None = None
-        self.liveness_dirty = True
-        self.liveness_at = float("inf")
         self.met_broker = False
         self.raising = 0  # the generation that ours is being raised above
-        self.settle_until = float("-inf")
-        self.models_looked_at = False
+        self.settle_until = float("-inf")  # devices say what they hold until then
+        self.orphans_looked_at = False  # devices that serve a model which did not come back
         self.models_by = float("inf")  # when every model in the store has been told
-        self.heard_at = float("-inf")  # since when nothing kept us from hearing devices
-        self.models: dict[str, Manifest] = {}
-        self.manifests: dict[str, Manifest] = {}
-        self.devices = Registry()
-        self.plans: dict[PlanKey, Plan] = {}
-        self.runs: dict[str, Run] = {}
-        self.gathering: dict[str, Run] = {}
-        self.turn = 0
+        self.models: dict[str, Manifest] = {}  # by name
+        self.manifests: dict[str, Manifest] = {}  # by digest; exactly those of `models`
+        self.agenda = Agenda()
+        self.budget = InputBudget(options.input_spool_nbytes, self.agenda)
+        self.devices = Devices(self.agenda, options.lease_s)
+        self.plans = Plans(self.agenda)
+        self.runs = Runs(self.agenda, self.budget)
+        self.involved = Involved()
+        self.searches = Searches()
+        self.gathering: dict[str, Run] = {}  # their attached inputs are still coming
+        self.turn: dict[tuple[str, bool], int] = {}
         self.pings = 0
         self.estimates = Estimates()
         self.commands = CommandQueue(options.coalesce_s)
-        self.counts: Counter[str] = Counter()
-        self.clear_at: dict[str, float] = {}
+        self.counts: Counter[str] = Counter()  # what was dropped or refused, by name
+        # Ids of forgotten runs, with kind and reason of what to answer to those who still ask.
         self.tombstones: dict[str, tuple[str, str]] = {}
-        self.published: dict[str, Assignment] = {}
+        self.clear_at: dict[str, float] = {}  # when progress of forgotten runs is cleared
+        self.published: dict[str, Assignment] = {}  # as each device was told last
+        # The last revision that forgotten devices were told, one for each that a person named.
         self.revisions: dict[str, int] = {}
-        self.assignments_dirty = False
         self.out: list[Instruction] = []
         self.inputs: list[SendInput] = []
+
+    def advance(self, now: float) -> None:
+        """The time never falls."""
+        self.now = self.devices.now = max(now, self.now)
+
+    @property
+    def heard_at(self) -> float:
+        """Since when nothing kept us from hearing devices and clients."""
+        return self.devices.heard_at
 
     def emit(self, instruction: Instruction) -> None:
         self.out.append(instruction)
@@ -89,49 +100,29 @@ class State:
         run = self.runs.get(item.run)
         return self.plans.get(run.plan_key) if run is not None else None
 
-    def in_flight(self) -> Iterator[tuple[Plan, Item]]:
-        """Every admitted item with its plan."""
-        for plan in self.plans.values():
-            for item in list(plan.in_flight.values()):
-                yield plan, item
+    def in_flight_on(self, device: str) -> list[tuple[Plan, Item]]:
+        """Admitted items that the device may hold something of, each with its plan."""
+        pairs = [(self.plan_of(item), item) for item in self.involved.of(device)]
+        return [
+            (plan, item) for plan, item in pairs if plan is not None and item.key in plan.in_flight
+        ]
 
-    def engaged(self) -> set[str]:
-        """Devices that hold tasks or frames, or are about to."""
-        busy: set[str] = set()
-        for plan in self.plans.values():
-            if plan.in_flight:
-                busy.update(plan.devices())
-        for _, item in self.in_flight():
-            busy.update(item.holders())
-        return busy
-
-    def wanting(self) -> bool:
-        """Whether any run has work that is not done."""
-        return any(run.items for run in self.runs.values() if run.attended)
-
-    def fresh(self, device: Device) -> bool:
-        """Heard of within the lease; an idle device that is not must answer a ping first."""
-        return self.now - max(device.last_life, self.heard_at) <= self.options.lease_s
+    def is_engaged(self, device: Device) -> bool:
+        """It holds tasks or frames, or is about to."""
+        name = device.name
+        if any(plan.in_flight and name in plan.devices() for plan in self.plans.on(name)):
+            return True
+        return any(name in item.holders() for _, item in self.in_flight_on(name))
 
     def usable(self, device: Device) -> bool:
         """May be given work now."""
-        return (
-            device.life.state == "alive"
-            and device.capabilities is not None
-            and (self.fresh(device))
-        )
+        return self.devices.is_usable(device)
 
     def ask_report(self, device: Device) -> None:
         """Have it say what it holds, at most once in a while."""
         if device.reachable and self.now - device.reported_at >= REPORT_EVERY_S:
             device.reported_at = self.now
             self.commands.post(device.name, Report())
-
-    def close_barriers(self, run: str | None = None) -> None:
-        """Something was placed or received anew: look at every cut of the run (or of all)."""
-        for each in self.runs.values():
-            if run in (None, each.run):
-                each.opened_cuts.clear()
 
     def leave_tombstone(self, run: str, kind: str, reason: str) -> None:
         """Remember how it ended, for a client that did not hear it."""

@@ -28,7 +28,7 @@ def end(state: State, run: Run, kind: str, reason: str) -> None:
 def restore(state: State, run: Run, kind: str, reason: str) -> None:
     """It has ended, as the journal knows."""
     to = "cancelled" if kind == RunCancelled.kind else "failed"
-    run.life.move(to, state.now, reason)
-    run.fault, run.progress_dirty = (kind, reason), True
+    run.fault = (kind, reason)
+    run.move(to, state.now, reason)
     for item in list(run.items.values()):
         outcomes.fail(state, item, kind, reason)

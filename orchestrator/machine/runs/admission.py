@@ -15,45 +15,47 @@ from orchestrator.machine.items.recovery import resend_all, watch
 from orchestrator.machine.plans.assigning import assign
 from orchestrator.machine.plans.planning import compatible
 from orchestrator.machine.records.item import Item
-from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 from wire.messages.commands import Release
 
 LEAST_WINDOW = 4
+NEVER = float("inf")
 
 
-def step(state: State) -> float:
-    shed(state)
-    admit(state)
-    return check_waits(state)
+def admit(state: State, key: PlanKey) -> float:
+    """Let in whatever may enter the plan now, one item per run in turn."""
+    plan = state.plans.get(key)
+    if state.connection is None or plan is None:
+        return NEVER
+    if state.now < state.settle_until:
+        return state.settle_until
+    if plan.anew:
+        plan.anew = False
+        state.runs.all_in_turn(key)
+    while _may_enter(state, plan):
+        run = state.runs.next_in_turn(key)
+        if run is None:
+            break
+        if not _admit_next(state, plan, run):
+            state.runs.hold_back(run)
+    return NEVER
 
 
-def admit(state: State) -> None:
-    """Admit whatever may enter now, one item per run in turn."""
-    if state.connection is None or state.now < state.settle_until:
-        return
-    runs = [run for run in state.runs.values() if run.attended and run.waiting]
-    turn = state.turn
-    blocked: set[str] = set()
-    while runs and len(blocked) < len(runs):
-        run = runs[turn % len(runs)]
-        turn += 1
-        if run.run not in blocked and not _admit_next(state, run):
-            blocked.add(run.run)
-    state.turn = turn % len(runs) if runs else 0
+def _may_enter(state: State, plan: Plan) -> bool:
+    """The plan stands, all of its devices are there, and one more item has room."""
+    return not plan.retiring and _all_there(state, plan) and has_room(state, plan)
 
 
-def check_waits(state: State) -> float:
-    """Fail stored items that nothing moved for too long; when the next one would."""
-    wake = float("inf")
-    for run in state.runs.values():
-        if not run.attended or not run.waiting or state.connection is None:
-            continue
-        if state.now >= run.waits_until:
-            _check_run(state, run)
-        wake = min(wake, run.waits_until)
-    return wake
+def check_waits(state: State, name: str) -> float:
+    """Fail stored items of the run that nothing moved for too long; when the next one would."""
+    run = state.runs.get(name)
+    if run is None or not run.attended or not run.waiting or state.connection is None:
+        return NEVER
+    if state.now >= run.waits_until:
+        _check_run(state, run)
+    return run.waits_until if run.waiting else NEVER
 
 
 def _check_run(state: State, run: Run) -> None:
@@ -80,7 +82,10 @@ def why_not(state: State, plan: Plan | None, run: Run) -> str:
         for name in dict.fromkeys(placement.likely for placement in plan.placements)
         if name is not None and not _is_usable(state, name)
     ]
-    return f"{', '.join(away)} did not answer" if away else "no device had room"
+    if away:
+        return f"{', '.join(away)} did not answer"
+    full = next((name for name in state.plans.hops(plan) if not _has_room(state, plan, name)), "")
+    return f"{full or 'a device'} has no free buffer space for one more item"
 
 
 def _is_usable(state: State, name: str) -> bool:
@@ -88,63 +93,64 @@ def _is_usable(state: State, name: str) -> bool:
     return device is not None and state.usable(device)
 
 
-def _admit_next(state: State, run: Run) -> bool:
+def _admit_next(state: State, plan: Plan, run: Run) -> bool:
     """Admit the run's next item, or a barrier run's next wave; whether there may be more."""
-    plan = state.plans.get(run.plan_key)
-    if plan is None or not run.waiting or not ready(state, plan, run):
+    if not compatible(plan, run):
         return False
     if run.options.barrier:
         _admit_wave(state, plan, run)
         return False
-    if len(_in_flight_of(plan, run)) >= window_of(state, plan, run) or not has_room(state, plan):
+    if len(run.in_flight) >= window_of(state, plan):
         return False
     return _enter(state, plan, run)
 
 
-def ready(state: State, plan: Plan, run: Run) -> bool:
-    """The plan is what the run asked for, stands, and all of its devices are there."""
-    if plan.retiring or not plan.placements or not compatible(plan, run):
-        return False
+def _all_there(state: State, plan: Plan) -> bool:
+    """The plan has ranges, and all of their devices can be used."""
     names = [placement.likely for placement in plan.placements]
-    return all(name is not None and _is_usable(state, name) for name in names)
+    there = all(name is not None and _is_usable(state, name) for name in names)
+    return bool(names) and there
 
 
-def window_of(state: State, plan: Plan, run: Run) -> int:
+def window_of(state: State, plan: Plan) -> int:
     """Items of a run in flight at once."""
     return state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
 
 
-def _in_flight_of(plan: Plan, run: Run) -> list[Item]:
-    return [item for item in plan.in_flight.values() if item.run == run.run]
-
-
 def has_room(state: State, plan: Plan) -> bool:
-    names = {placement.likely for placement in plan.placements}
-    return all(_device_has_room(state, plan, name) for name in sorted(filter(None, names)))
+    """Whether one more item has room at each hop; if not, the plan waits for room there."""
+    for name in state.plans.hops(plan):
+        if not _has_room(state, plan, name):
+            state.plans.wait_for_room(plan, name)
+            return False
+    return True
 
 
-def shed(state: State) -> None:
-    """Send items home from devices that have come to serve more than they can hold."""
-    for device in state.devices:
-        hold = device.capabilities.hold_nbytes if device.capabilities is not None else 0
-        while device.reachable and reserved_nbytes(state, device.name) > hold:
-            there = _in_flight_on(state, device.name)
-            if len(there) <= 1:
-                break
-            send_home(state, *max(there, key=lambda pair: (pair[1].life.since, pair[1].key)))
+def shed(state: State, name: str) -> float:
+    """Send items home from a device that has come to serve more than it can hold."""
+    device = state.devices.get(name)
+    if device is None or device.capabilities is None:
+        return NEVER
+    while device.reachable and state.plans.reserved_nbytes(name) > device.capabilities.hold_nbytes:
+        plans = [plan for plan in state.plans.on(name) if state.plans.hop_nbytes(plan, name)]
+        if sum(len(plan.in_flight) for plan in plans) <= 1:
+            break
+        youngest = [(plan, _youngest(plan)) for plan in plans if plan.in_flight]
+        send_home(state, *max(youngest, key=lambda pair: (pair[1].life.since, pair[1].key)))
+    return NEVER
 
 
-def _in_flight_on(state: State, device: str) -> list[tuple[Plan, Item]]:
-    return [pair for pair in state.in_flight() if pair[0].hop_nbytes_on(device)]
+def _youngest(plan: Plan) -> Item:
+    return next(reversed(plan.in_flight.values()))
 
 
 def send_home(state: State, plan: Plan, item: Item) -> None:
     """Out of flight, back to what waits: its room is free for others."""
     run = state.runs[item.run]
-    plan.in_flight.pop(item.key)
-    run.wave.pop(item.index, None)
+    plan.leave(item, state.now)
+    run.leave_flight(item.index)
     run.admitted -= 1
-    drop_standins(state, plan, item)
+    drop_standins(plan, item)
     for cut, held in item.outputs.items():
         for name in held:
             state.commands.post(name, Release(item.run, cut, (item.index,)))
@@ -153,17 +159,13 @@ def send_home(state: State, plan: Plan, item: Item) -> None:
     state.counts["sent_home"] += 1
 
 
-def _device_has_room(state: State, plan: Plan, name: str) -> bool:
+def _has_room(state: State, plan: Plan, name: str) -> bool:
     device = state.devices.get(name)
     if device is None or device.capabilities is None:
         return False
-    taken = reserved_nbytes(state, name)
-    return taken == 0 or taken + plan.hop_nbytes_on(name) <= device.capabilities.hold_nbytes
-
-
-def reserved_nbytes(state: State, device: str) -> int:
-    """Worst-case bytes on this device of all items in flight."""
-    return sum(len(plan.in_flight) * plan.hop_nbytes_on(device) for plan in state.plans.values())
+    taken = state.plans.reserved_nbytes(name)
+    most = device.capabilities.hold_nbytes
+    return taken == 0 or taken + state.plans.hop_nbytes(plan, name) <= most
 
 
 def _admit_wave(state: State, plan: Plan, run: Run) -> None:
@@ -186,17 +188,8 @@ def _enter(state: State, plan: Plan, run: Run) -> bool:
     first = plan.placements[0]
     if first.device is None and not assign(state, plan, first, "an item was admitted"):
         return False
-    item = run.items[run.waiting.pop(0)]
-    item.life.move("admitted", state.now)
-    item.progress_at = state.now
-    run.admitted += 1
-    run.moved_at = state.now
-    run.progress_dirty = True
-    run.life.settle("running", state.now)
-    if run.options.barrier:
-        run.wave[item.index] = None
-    plan.in_flight[item.key] = item
-    plan.moved_at = state.now
+    item = run.admit(state.now)
+    plan.enter(item, state.now)
     watch(state, plan, item)
     resend_all(state, plan, item)
     return True

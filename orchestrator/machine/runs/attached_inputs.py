@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from orchestrator.machine.records.events import FrameHead
 from orchestrator.machine.records.instructions import DiscardPending, DropHeld, HoldInput, StoreRun
-from orchestrator.machine.records.item import Item, input_fault
+from orchestrator.machine.records.item import input_fault
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.machine.runs import credits
 from wire.errors import RunCancelled
 from wire.ids import ActivationId
 from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES
@@ -29,6 +28,7 @@ def begin(state: State, run: Run, attached: int) -> None:
     run.awaited = set(range(min(attached, most)))
     run.gather_until = state.now + GATHER_S
     state.gathering[run.run] = run
+    state.agenda.look_at("attached", run.run, run.gather_until)
     _store_if_whole(state, run)
 
 
@@ -36,10 +36,9 @@ def input_arrived(state: State, run: Run, head: FrameHead) -> None:
     """Hold it for the run's commit if it is one that was announced, and may be taken."""
     at = head.activation
     if at.item in run.awaited and _may_be_taken(state, run, head):
-        item = Item.arrived(at.run, at.item, state.now)
+        item = run.arrive(at.item, state.now)
         item.nbytes, item.has_input = head.nbytes, True
-        run.items[at.item] = item
-        run.spooled_nbytes += head.nbytes
+        state.budget.spool(run, head.nbytes)
         state.emit(HoldInput(at))
     else:
         state.counts["input_not_attached"] += 1
@@ -51,32 +50,51 @@ def input_arrived(state: State, run: Run, head: FrameHead) -> None:
 def _may_be_taken(state: State, run: Run, head: FrameHead) -> bool:
     manifest = state.manifests.get(run.model)
     fits = run.spooled_nbytes + head.nbytes <= ATTACHED_NBYTES
-    room = fits and not credits.overflows(state, run, head.nbytes)
+    room = fits and not state.budget.overflows(run, head.nbytes)
     return room and manifest is not None and input_fault(manifest, head) is None
 
 
-def check(state: State) -> float:
-    """Store what waited long enough; when to look again."""
-    wake = NEVER
-    for run in list(state.gathering.values()):
-        if state.now >= run.gather_until:
-            _store(state, run)
-        else:
-            wake = min(wake, run.gather_until)
-    return wake
+def check(state: State, name: str) -> float:
+    """Store the run if it waited long enough; when to look again."""
+    run = state.gathering.get(name)
+    if run is None:
+        return NEVER
+    if state.now < run.gather_until:
+        return run.gather_until
+    run.awaited.clear()
+    _store_if_whole(state, run)
+    return NEVER
 
 
 def _store_if_whole(state: State, run: Run) -> None:
-    if not run.awaited:
+    if not run.awaited and run.checked:
         _store(state, run)
+
+
+def approve(state: State, run: Run) -> None:
+    """Devices could serve it."""
+    run.checked = True
+    _store_if_whole(state, run)
+
+
+def reject(state: State, run: Run) -> None:
+    """No devices could: its client is told, and may submit it again when there are others."""
+    _drop(state, run)
+    run.move("cancelled", state.now, "no devices could serve it")
+    del state.gathering[run.run]
+    state.runs.remove(run)
+
+
+def _drop(state: State, run: Run) -> None:
+    for index in run.items:
+        state.emit(DropHeld(ActivationId(run.run, index, 0)))
 
 
 def _store(state: State, run: Run) -> None:
     del state.gathering[run.run]
-    run.awaited.clear()
     for item in run.items.values():
         item.life.move("storing", state.now, "with its run")
-    run.life.move("storing", state.now)
+    run.move("storing", state.now)
     state.emit(
         StoreRun(
             run.run,
@@ -97,16 +115,15 @@ def stored(state: State, run: Run, inputs: tuple[int, ...]) -> None:
             item.life.move("stored", state.now, "with its run")
             run.enqueue(item)
             run.stored.add(index)
-            state.liveness_dirty = True  # there is work: devices may have to be asked
         else:
-            del run.items[index]
-            run.spooled_nbytes -= item.nbytes
+            run.drop(index)
+            state.budget.spool(run, -item.nbytes)
 
 
 def cancel(state: State, run: Run, reason: str) -> None:
     """Nothing of it is on disk, and nobody was told of it."""
-    for index in run.items:
-        state.emit(DropHeld(ActivationId(run.run, index, 0)))
-    run.life.move("cancelled", state.now, reason)
+    _drop(state, run)
+    run.move("cancelled", state.now, reason)
     state.leave_tombstone(run.run, RunCancelled.kind, reason)
-    del state.gathering[run.run], state.runs[run.run]
+    del state.gathering[run.run]
+    state.runs.remove(run)

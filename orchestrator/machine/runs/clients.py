@@ -18,28 +18,11 @@ from wire.errors import TimedOut
 NEVER = float("inf")
 
 
-def heard(state: State, run: Run) -> None:
-    """Its client said something of it."""
-    run.active_at = run.heard_at = state.now
-    if run.silent:
-        run.silent, run.progress_dirty = False, True
-        run.waits_until = float("-inf")
-        run.say_at = state.now  # its credit was taken back meanwhile
-        state.liveness_dirty = True
-
-
-def check(state: State) -> float:
-    """Runs of clients that fell silent; when to look again."""
-    if state.connection is None:
+def check(state: State, name: str) -> float:
+    """Whether the run's client fell silent; when to look again."""
+    run = state.runs.get(name)
+    if run is None or not run.open or state.connection is None:
         return NEVER
-    wake = NEVER
-    for run in list(state.runs.values()):
-        if run.open:
-            wake = min(wake, _check_run(state, run))
-    return wake
-
-
-def _check_run(state: State, run: Run) -> float:
     options = state.options
     since = max(run.heard_at, state.heard_at)
     if state.now >= since + options.client_gone_s:
@@ -54,12 +37,13 @@ def _check_run(state: State, run: Run) -> float:
 
 
 def _let_wait(state: State, run: Run) -> None:
-    run.silent, run.granted, run.progress_dirty = True, 0, True
+    run.fall_silent()
+    state.budget.promise(run, 0, 0)
     state.counts["silent_client"] += 1
     plan = state.plans.get(run.plan_key)
-    for item in list(plan.in_flight.values()) if plan is not None else ():
-        if plan is not None and item.run == run.run:
-            admission.send_home(state, plan, item)
+    for item in list(run.in_flight.values()):
+        assert plan is not None, "items in flight are in their run's plan"
+        admission.send_home(state, plan, item)
 
 
 def _end(state: State, run: Run) -> None:

@@ -7,11 +7,14 @@ starves. Whatever comes beyond is discarded, counted and told.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 from wire.messages.requests import InputsStored
 
 NEVER = float("inf")
+SHARE_COUNT = 8  # runs that are offered room at once; the next ones when more comes free
 SAY_COUNT = 4  # so many stored inputs are told at once, without waiting for more
 
 
@@ -25,35 +28,26 @@ def bound_nbytes(state: State, run: Run) -> int:
 def credit_of(state: State, run: Run) -> int:
     if not run.attended:
         return 0
-    taken = sum(
-        other.spooled_nbytes
-        + (other.granted * bound_nbytes(state, other) if other is not run else 0)
-        for other in state.runs.values()
-    )
-    room = max(0, state.options.input_spool_nbytes - taken) // bound_nbytes(state, run)
+    room = state.budget.room_nbytes(run) // bound_nbytes(state, run)
     least = 0 if run.spooled_nbytes else 1
     return max(least, min(state.options.credit, room))
-
-
-def overflows(state: State, run: Run, nbytes: int) -> bool:
-    """Whether an input has no room: its client sent more than it was allowed."""
-    taken = sum(other.spooled_nbytes for other in state.runs.values())
-    return run.spooled_nbytes > 0 and taken + nbytes > state.options.input_spool_nbytes
 
 
 def stored(state: State, run: Run, index: int) -> None:
     """One more input needs no credit any more; tell soon."""
     run.stored.add(index)
     run.unsaid += 1
-    run.say_at = min(run.say_at, state.now + state.options.coalesce_s)
-    if run.unsaid >= SAY_COUNT:
-        run.say_at = state.now
+    hurry = run.unsaid >= SAY_COUNT
+    run.say_by(state.now if hurry else state.now + state.options.coalesce_s, state.now)
+    run.look_at_admission()  # a barrier run may be whole now
 
 
 def told(state: State, run: Run) -> None:
     """The client is being told what is stored; `granted` is what may come."""
     run.unsaid, run.say_at = 0, NEVER
-    run.granted = credit_of(state, run)
+    state.budget.promise(run, credit_of(state, run), bound_nbytes(state, run))
+    if run.granted == 0:
+        run.look_at_admission()  # a barrier run begins with what is here
 
 
 def say(state: State, run: Run) -> None:
@@ -62,12 +56,22 @@ def say(state: State, run: Run) -> None:
     state.respond(run.party, InputsStored(run.run, run.stored.ranges(), run.granted))
 
 
-def say_due(state: State) -> float:
-    """Tell whoever waits to hear, also those whose credit came back; when the next is due."""
-    wake = NEVER
-    for run in state.runs.values():
-        starved = run.open and run.granted == 0 and credit_of(state, run) > 0
-        if run.say_at <= state.now or starved:
+def say_due(state: State, name: str) -> float:
+    """Tell the run's client if it waits to hear; when it is due."""
+    run = state.runs.get(name)
+    if run is None:
+        return NEVER
+    if run.say_at <= state.now:
+        say(state, run)
+    return run.say_at
+
+
+def share_out(state: State, _: str) -> float:
+    """Room came free: tell those who were refused credit, in turn, as far as it goes."""
+    for run in list(islice(state.budget.refused.values(), SHARE_COUNT)):
+        if credit_of(state, run) > 0:
             say(state, run)
-        wake = min(wake, run.say_at)
-    return wake
+            state.agenda.look("room", "")
+        else:
+            state.budget.wait_again(run)
+    return NEVER

@@ -15,6 +15,7 @@ from wire.manifest import Manifest
 from wire.messages.model import summary_of
 from wire.messages.requests import Rejected
 
+NEVER = float("inf")
 GRACE_S = 10.0  # after a start, until every model in the store has been told
 
 
@@ -22,10 +23,11 @@ def added(state: State, event: ModelAdded) -> None:
     manifest = event.manifest
     state.models[manifest.name] = manifest
     state.manifests[manifest.digest] = manifest
-    for run in state.runs.values():
-        if run.model == manifest.digest:
-            run.end_cut = len(manifest.segments)
-            _weigh_inputs(state, run)
+    for run in state.runs.of_model(manifest.digest):
+        run.end_cut = len(manifest.segments)
+        _weigh_inputs(state, run)
+        state.agenda.look("plan", run.plan_key)
+        run.touch()
     publish(state, manifest)
 
 
@@ -44,7 +46,7 @@ def _weigh_inputs(state: State, run: Run) -> None:
     for item in run.items.values():
         if item.has_input and not item.nbytes:
             item.nbytes = credits.bound_nbytes(state, run)
-            run.spooled_nbytes += item.nbytes
+            state.budget.spool(run, item.nbytes)
 
 
 def removed(state: State, event: ModelRemoved) -> None:
@@ -54,17 +56,16 @@ def removed(state: State, event: ModelRemoved) -> None:
         state.emit(ClearModel(event.name))
     if manifest is None:
         return
-    for run in list(state.runs.values()):
-        if run.model == manifest.digest:
-            _fail_run(state, run, f"model '{event.name}' was removed")
+    for run in state.runs.of_model(manifest.digest):
+        _fail_run(state, run, f"model '{event.name}' was removed")
     still = any(other.digest == manifest.digest for other in state.models.values())
     if not still:
         state.manifests.pop(manifest.digest, None)
         state.estimates.forget_model(manifest.digest)
         state.emit(ForgetTimes(model=manifest.digest))
-        for key in [key for key in state.plans if key[0] == manifest.digest]:
-            del state.plans[key]
-            state.assignments_dirty = True
+        for key in ((manifest.digest, exact) for exact in (False, True)):
+            if key in state.plans:
+                state.plans.remove(key)
 
 
 def awaits_model(state: State, run: Run) -> bool:
@@ -72,28 +73,27 @@ def awaits_model(state: State, run: Run) -> bool:
     return run.model not in state.manifests and state.now < run.life.since + GRACE_S
 
 
-def check(state: State) -> float:
-    """Runs and devices of before whose model did not come back with us; when to look again."""
-    wake = _check_devices(state)
-    for run in list(state.runs.values()):
-        if run.open and run.model not in state.manifests and run.items:
-            until = run.life.since + GRACE_S
-            if state.now >= until:
-                _fail_run(state, run, f"model '{run.model_name}' is not in the store any more")
-            else:
-                wake = min(wake, until)
-    return wake
+def check(state: State, name: str) -> float:
+    """A run of before whose model did not come back with us; when to look again."""
+    run = state.runs.get(name)
+    if run is None or not run.open or run.model in state.manifests or not run.items:
+        return NEVER
+    until = run.life.since + GRACE_S
+    if state.now >= until:
+        _fail_run(state, run, f"model '{run.model_name}' is not in the store any more")
+        return NEVER
+    return until
 
 
-def _check_devices(state: State) -> float:
+def check_devices(state: State, _: str) -> float:
     """Once, when all models are known; later, devices are looked at as they report."""
     if state.now < state.models_by:
         return state.models_by
-    if not state.models_looked_at and state.connection is not None:
-        state.models_looked_at = True
+    if state.connection is not None and not state.orphans_looked_at:
+        state.orphans_looked_at = True
         for device in list(state.devices):
             publish_to_orphan(state, device)
-    return float("inf")
+    return NEVER
 
 
 def _fail_run(state: State, run: Run, reason: str) -> None:

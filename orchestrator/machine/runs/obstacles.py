@@ -9,6 +9,7 @@ again only when something else is in the way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans.absence import absent
@@ -22,29 +23,39 @@ from wire.errors import NoDevice, StoreUnreachable, TimedOut
 from wire.messages.requests import RunWaits
 
 NEVER = float("inf")
-LOOK_S = 1.0
+LOOK_S, LOOK_MOST_S = 1.0, 10.0
+LOOK_SHARE = 0.1  # of the time without news: what lasts is looked at ever less often
 MOMENT_S = 1.0  # a plan without devices is said after this: they may be about to answer
+OLDEST = 8  # items in flight that are asked for signs of life: those behind wait for them
 LONG_S = 15.0  # without any news, what was begun counts as stuck
 
 
-def step(state: State) -> float:
-    """Tell what is new about runs with work; when to look again."""
-    if state.connection is None:
+def look(state: State, name: str) -> float:
+    """Tell what is new about a run with work; when to look again."""
+    run = state.runs.get(name)
+    if run is None or state.connection is None or not run.attended:
         return NEVER
-    wake = NEVER
-    for run in state.runs.values():
-        if not run.attended or not (run.items or run.obstacle):
-            continue
-        if state.now >= run.look_at:
-            run.look_at = state.now + LOOK_S
-            _tell_change(state, run, obstacle_of(state, run))
-        wake = min(wake, run.look_at)
-    return wake
+    if not (run.items or run.obstacle):
+        return NEVER
+    if state.now < run.looked_at + LOOK_S:
+        return run.looked_at + LOOK_S
+    run.looked_at = state.now
+    _tell_change(state, run, obstacle_of(state, run))
+    return state.now + min(LOOK_MOST_S, max(LOOK_S, LOOK_SHARE * _quiet_s(state, run)))
+
+
+def _quiet_s(state: State, run: Run) -> float:
+    """Since the last news of it, or of its plan's devices."""
+    plan = state.plans.get(run.plan_key)
+    starved_since = plan.starved_since if plan is not None else None
+    times = (run.news_at, run.moved_at, run.life.since, state.heard_at, starved_since or -NEVER)
+    return state.now - max(times)
 
 
 def _tell_change(state: State, run: Run, found: Obstacle | None) -> None:
     if found != run.obstacle:
-        run.obstacle, run.progress_dirty = found, True
+        run.obstacle = found
+        run.show()
         tell(state, run)
 
 
@@ -108,8 +119,8 @@ def no_partition(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
 
 def _stuck(state: State, run: Run, plan: Plan | None) -> tuple[Device, Placement] | None:
     """Where the run's oldest item in flight waits, if nothing was heard from there for long."""
-    mine = [item for item in plan.in_flight.values() if item.run == run.run] if plan else []
-    placement = recovery.waits_at(plan, mine[0]) if plan is not None and mine else None
+    oldest = next(iter(run.in_flight.values()), None)
+    placement = recovery.waits_at(plan, oldest) if plan is not None and oldest else None
     device = state.devices.get(placement.device) if placement is not None else None
     if placement is None or device is None:
         return None
@@ -119,7 +130,7 @@ def _stuck(state: State, run: Run, plan: Plan | None) -> tuple[Device, Placement
 
 def no_news(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
     """The item that was let in first is somewhere, and nothing is heard of it."""
-    mine = [item for item in plan.in_flight.values() if item.run == run.run] if plan else []
+    mine = list(islice(run.in_flight.values(), OLDEST))
     if plan is None or not mine:
         return None
     heard_at = max(recovery.last_sign(state, plan, item) for item in mine)
@@ -133,12 +144,12 @@ def no_room(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
     """Nothing of it is let in, though its plan stands."""
     if plan is None or not run.waiting or plan.starved_since is not None:
         return None
-    if any(item.run == run.run for item in plan.in_flight.values()):
+    if run.in_flight:
         return None
     since = run.items[run.waiting[0]].life.since
     if state.now < max(since, run.moved_at, state.heard_at) + LONG_S:
         return None
-    return TimedOut.kind, f"none of it is let in: {admission.why_not(state, plan, run)}"
+    return TimedOut.kind, f"no item of it can start: {admission.why_not(state, plan, run)}"
 
 
 QUESTIONS: tuple[Callable[[State, Run, Plan | None], Obstacle | None], ...] = (

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from orchestrator.machine.items import outcomes
-from orchestrator.machine.plans import previews
-from orchestrator.machine.plans.assigning import offers
-from orchestrator.machine.plans.planning import try_again
-from orchestrator.machine.records.events import FrameHead, InputArrived
+from orchestrator.machine.plans import previews, searching
+from orchestrator.machine.plans.planning import items_of
+from orchestrator.machine.plans.starving import try_again
+from orchestrator.machine.records.events import FrameHead, InputArrived, PlanSearched
 from orchestrator.machine.records.instructions import (
     DiscardPending,
     StoreAcknowledged,
@@ -19,17 +18,17 @@ from orchestrator.machine.records.instructions import (
 )
 from orchestrator.machine.records.item import Item, input_fault
 from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.search import Search
 from orchestrator.machine.records.state import State
 from orchestrator.machine.records.transitions import Lifecycle
 from orchestrator.machine.runs import (
     aborting,
     attached_inputs,
-    clients,
     credits,
     obstacles,
 )
 from orchestrator.machine.runs.models import awaits_model
-from orchestrator.planner.partitioning import check_wanted, require
+from orchestrator.planner.partitioning import check_wanted
 from orchestrator.planner.ranking import check_policy
 from wire.errors import (
     CrowdpipeError,
@@ -92,10 +91,39 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         begun_at=now,
         active_at=now,
         heard_at=now,
+        agenda=state.agenda,
+        involved=state.involved,
     )
-    state.runs[run.run] = run
+    state.runs.add(run)
     try_again(state, run.plan_key)
+    try:
+        run.checked = not _may_be_too_much(state, run, manifest)
+    except CrowdpipeError as error:
+        state.runs.remove(run)
+        state.respond(party, Rejected(asked.run, error.kind, error.reason))
+        return
     attached_inputs.begin(state, run, asked.attached)
+
+
+def _may_be_too_much(state: State, run: Run, manifest: Manifest) -> bool:
+    """Whether the devices could serve it at all has to be found out first."""
+    if _is_served(state, manifest, run.options):
+        return False
+    items = items_of(run.count)
+    searching.ask(state, "submit", manifest, run.options.exact, run.want, items, run.run)
+    return True
+
+
+def searched(state: State, search: Search, found: PlanSearched) -> None:
+    """Whether the devices there are could serve the run. Without any, it waits for one."""
+    run = state.gathering.get(str(search.about))
+    if run is None:
+        return
+    if found.ranges is None and found.kind != NoDevice.kind:
+        attached_inputs.reject(state, run)
+        state.respond(run.party, Rejected(run.run, found.kind, found.reason))
+    else:
+        attached_inputs.approve(state, run)
 
 
 def _submit_again(state: State, party: str, run: Run) -> None:
@@ -107,7 +135,7 @@ def _submit_again(state: State, party: str, run: Run) -> None:
 
 
 def accept(state: State, run: Run) -> None:
-    clients.heard(state, run)
+    run.hear(state.now)
     credits.told(state, run)
     stored = run.stored.ranges()
     state.respond(run.party, Accepted(run.run, run.model, run.granted, stored))
@@ -127,9 +155,6 @@ def _checked(state: State, asked: Submit) -> Manifest:
         raise InvalidInput(f"a lifetime of {options.lifetime_s} s is not possible")
     check_policy(options.policy)
     check_wanted(manifest, options.partitions)
-    if not _is_served(state, manifest, options):
-        with contextlib.suppress(NoDevice):  # one may come: the run waits for it, within a limit
-            require(manifest, offers(state, hopeful=True), options.partitions)
     return manifest
 
 
@@ -137,10 +162,9 @@ def _is_served(state: State, manifest: Manifest, options: RunOptions) -> bool:
     """There is a plan such as this run asks for, with a device for each partition: what stands
     need not be searched for, which takes 40 ms for 19 segments and 5 devices."""
     plan = state.plans.get((manifest.digest, options.exact))
-    if plan is None or not plan.placements:
+    if plan is None:
         return False
-    placed = all(placement.likely is not None for placement in plan.placements)
-    return placed and options.partitions in (None, len(plan.placements))
+    return not plan.unplaceable and options.partitions in (None, len(plan.placements))
 
 
 def _own(state: State, party: str, name: str) -> Run | None:
@@ -149,7 +173,7 @@ def _own(state: State, party: str, name: str) -> Run | None:
     if run is None or run.party != party:
         state.counts["unknown_run"] += 1
         return None
-    clients.heard(state, run)
+    run.hear(state.now)
     return run
 
 
@@ -161,8 +185,7 @@ def _finish(state: State, party: str, asked: Finish) -> None:
     if run.count is not None or not highest < asked.count <= COUNT_LIMIT:
         state.counts["refused_finish"] += 1
         return
-    run.count = asked.count
-    run.progress_dirty = True
+    run.finish(asked.count)
     state.emit(StoreCount(run.run, asked.count))
 
 
@@ -174,7 +197,8 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
         attached_inputs.cancel(state, run, CANCELLED)
         return
     if not run.kept:
-        run.items.clear()  # they go from disk with the run; nobody was told that they are there
+        for index in list(run.items):
+            run.drop(index)  # they go from disk with the run; nobody was told that they are there
     aborting.end(state, run, RunCancelled.kind, CANCELLED)
 
 
@@ -182,9 +206,7 @@ def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
     run = _own(state, party, asked.run)
     if run is None:
         return
-    fresh = [item for item in asked.items if run.outcomes.pop(item, None) is not None]
-    for item in fresh:
-        run.acknowledged.add(item)
+    fresh = run.acknowledge(asked.items)
     if fresh:
         state.emit(StoreAcknowledged(run.run, tuple(fresh)))
 
@@ -218,7 +240,7 @@ def input_arrived(state: State, event: InputArrived) -> None:
     head, at = event.head, event.head.activation
     run = state.gathering.get(at.run)
     if run is not None and run.party == event.party and at.cut == 0:
-        clients.heard(state, run)
+        run.hear(state.now)
         attached_inputs.input_arrived(state, run, head)
         return
     run = state.runs.get(at.run)
@@ -226,24 +248,22 @@ def input_arrived(state: State, event: InputArrived) -> None:
         _discard(state, head, "stray_input")
         _tell_stray(state, event, run)
         return
-    clients.heard(state, run)
+    run.hear(state.now)
     if at.item in run.items or at.item in run.ended:
         _discard(state, head, "repeated_input")
-        run.say_at = state.now  # its client may not know that it is here
+        run.say_by(state.now, state.now)  # its client may not know that it is here
         return
     limit = run.count if run.count is not None else COUNT_LIMIT
-    if not 0 <= at.item < limit or credits.overflows(state, run, head.nbytes):
+    if not 0 <= at.item < limit or state.budget.overflows(run, head.nbytes):
         _discard(state, head, "excess_input")
-        run.say_at = state.now
+        run.say_by(state.now, state.now)
         return
     if awaits_model(state, run):  # we just started: the store was not read yet
         _discard(state, head, "early_input")
-        run.say_at = min(run.say_at, state.now + EARLY_S)
+        run.say_by(state.now + EARLY_S, state.now)
         return
-    item = Item.arrived(at.run, at.item, state.now)
-    run.items[at.item] = item
-    state.liveness_dirty = True  # there is work: devices may have to be asked
-    run.progress_dirty = True
+    item = run.arrive(at.item, state.now)
+    run.show()
     _take(state, run, item, head)
 
 
@@ -277,7 +297,7 @@ def _take(state: State, run: Run, item: Item, head: FrameHead) -> None:
         outcomes.fail(state, item, InvalidInput.kind, f"item {item.index}: {fault}")
         return
     item.nbytes, item.has_input = head.nbytes, True
-    run.spooled_nbytes += head.nbytes
+    state.budget.spool(run, head.nbytes)
     item.life.move("storing", state.now)
     state.emit(StoreInput(head.activation))
 

@@ -12,6 +12,7 @@ from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.runs.attached_inputs import GATHER_S
 from orchestrator.machine.runs.models import GRACE_S
 from tests.support.fake_fleet import CLIENT, World
+from tests.support.planner_beside import handled
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
 from wire.messages import requests as req
@@ -33,7 +34,7 @@ class Desk:
 
     def hear(self, event: ev.Event, after_s: float = 0.0) -> list[ins.Instruction]:
         self.world.now += after_s
-        return self.world.machine.handle(event, self.world.now)
+        return handled(self.world.machine, event, self.world.now)
 
     def submit(self, attached: int, count: int | None = 3, **more: Any) -> list[ins.Instruction]:
         asked = req.Submit("r1", more.pop("model", "tiny"), RunOptions(**more), count, attached)

@@ -7,7 +7,6 @@ from typing import Any
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
-from orchestrator.machine.runs.admission import reserved_nbytes
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
@@ -38,11 +37,11 @@ def test_what_a_silent_clients_run_reserves_is_free_after_its_lease() -> None:
     world = slow_world("a", "b", "c")
     world.submit(items=8)
     world.run_for(20.0)
-    assert reserved_nbytes(world.machine.state, "a") > 0
+    assert world.machine.state.plans.reserved_nbytes("a") > 0
     world.client_there = False
     world.run_for(LEASE_S + 1.0)
     state = world.machine.state
-    assert [reserved_nbytes(state, name) for name in "abc"] == [0, 0, 0]
+    assert [state.plans.reserved_nbytes(name) for name in "abc"] == [0, 0, 0]
     assert state.runs["r1"].granted == 0
     assert "nothing is heard of its client" in (told_reasons(world)[-1] or "")
 

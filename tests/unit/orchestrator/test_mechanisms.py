@@ -130,7 +130,7 @@ def test_an_item_enters_only_with_room_at_every_hop() -> None:
         world.run_for(0.01)
         plan = next(iter(world.machine.state.plans.values()), None)
         if plan is not None:
-            hops = plan.hop_nbytes_on("c")
+            hops = plan.hops().get("c", 0)
             most = max(most, len(plan.in_flight) * hops)
     assert 0 < most <= 30_000
 

@@ -389,7 +389,7 @@ def test_items_that_the_remaining_devices_have_no_room_for_are_sent_home_and_com
         world.agents[name].die()
     world.run_for(0.2)
     (plan,) = world.machine.state.plans.values()
-    assert len(plan.in_flight) * plan.hop_nbytes_on("a") <= 50_000
+    assert len(plan.in_flight) * plan.hops()["a"] <= 50_000
     assert world.machine.state.counts["sent_home"] > 0
     world.complete(items=6)
     assert results(world, 6)

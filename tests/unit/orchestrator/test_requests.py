@@ -11,6 +11,7 @@ from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
+from tests.support.planner_beside import handled
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
 from wire.messages import requests as req
@@ -28,7 +29,7 @@ def told(world: World, kind: type[Any]) -> list[Any]:
 def test_a_run_is_accepted_only_once_it_is_on_disk() -> None:
     world = world_of("a")
     submit = req.Submit("r1", "tiny", count=1)
-    out = world.machine.handle(ev.RequestArrived(CLIENT, submit), world.now)
+    out = handled(world.machine, ev.RequestArrived(CLIENT, submit), world.now)
     assert [type(each) for each in out] == [ins.StoreRun]
     out = world.machine.handle(ev.RunStored("r1"), world.now)
     assert ins.Respond(CLIENT, req.Accepted("r1", world.manifest.digest, 8)) in out
@@ -303,7 +304,7 @@ def test_an_open_run_outlives_its_lifetime_while_its_client_is_there() -> None:
 def test_a_run_can_be_cancelled_before_it_is_on_disk() -> None:
     world = world_of("a")
     handle = world.machine.handle
-    handle(ev.RequestArrived(CLIENT, req.Submit("r1", "tiny", count=2)), world.now)
+    handled(world.machine, ev.RequestArrived(CLIENT, req.Submit("r1", "tiny", count=2)), world.now)
     out = handle(ev.RequestArrived(CLIENT, req.CancelRun("r1")), world.now)
     assert [type(each) for each in out if "Run" in type(each).__name__][-1] == ins.ForgetRun
     out = handle(ev.RunStored("r1"), world.now)

@@ -1,0 +1,66 @@
+"""Room on our disk for inputs: what lies there, and what clients were told that they may send.
+
+Running totals over all runs. How much each may have is decided by `runs.credits`.
+"""
+
+from __future__ import annotations
+
+from orchestrator.machine.records.agenda import Agenda
+from orchestrator.machine.records.run import Run
+
+
+class InputBudget:
+    """`spooled_nbytes` and `promised_nbytes` are the sums over all known runs."""
+
+    def __init__(self, limit_nbytes: int, agenda: Agenda) -> None:
+        self._limit_nbytes = limit_nbytes
+        self._agenda = agenda
+        self.spooled_nbytes = 0
+        self.promised_nbytes = 0
+        self.refused: dict[str, Run] = {}  # told a credit of 0, in the order in which they ask
+
+    def spool(self, run: Run, nbytes: int) -> None:
+        """So many bytes more of its inputs are on disk, or on their way there."""
+        run.spooled_nbytes += nbytes
+        self.spooled_nbytes += nbytes
+        if nbytes < 0:
+            self._free()
+
+    def promise(self, run: Run, credit: int, bound_nbytes: int) -> None:
+        """Its client is told so many inputs; a credit of 0 waits for room if the run is open."""
+        nbytes = credit * bound_nbytes
+        fewer = nbytes < run.promised_nbytes
+        self.promised_nbytes += nbytes - run.promised_nbytes
+        run.granted, run.promised_nbytes = credit, nbytes
+        if credit == 0 and run.open:
+            self.refused.setdefault(run.run, run)
+        else:
+            self.refused.pop(run.run, None)
+        if fewer:
+            self._free()
+
+    def wait_again(self, run: Run) -> None:
+        """There is room, and not enough for it: others may be content with less."""
+        self.refused.pop(run.run, None)
+        self.refused[run.run] = run
+
+    def forget(self, run: Run) -> None:
+        """The run is over: nothing of it lies here."""
+        self.refused.pop(run.run, None)
+        self.promised_nbytes -= run.promised_nbytes
+        self.spooled_nbytes -= run.spooled_nbytes
+        run.promised_nbytes = run.spooled_nbytes = 0
+        self._free()
+
+    def room_nbytes(self, run: Run) -> int:
+        """What all others leave of the disk for the run, besides what it has there."""
+        taken = self.spooled_nbytes + self.promised_nbytes - run.promised_nbytes
+        return max(0, self._limit_nbytes - taken)
+
+    def overflows(self, run: Run, nbytes: int) -> bool:
+        """Whether an input has no room: its client sent more than it was allowed."""
+        return run.spooled_nbytes > 0 and self.spooled_nbytes + nbytes > self._limit_nbytes
+
+    def _free(self) -> None:
+        if self.refused:
+            self._agenda.look("room", "")
