@@ -21,11 +21,12 @@ class Incumbent:
         self.steps = 0  # options looked at, which is what a search costs
         self._by_ranges: dict[int, tuple[float, Path]] = {}
 
-    def note(self, path: Path) -> None:
+    def note(self, path: Path, *, instead: bool = False) -> None:
+        """A plan; `instead`: to be preferred to the best one, since it is no slower."""
         seconds = self.batch_s(path)
-        if seconds < self.limit_s:
-            self.limit_s, self.path = seconds, path
-        if seconds < self._by_ranges.get(len(path), (math.inf, ()))[0]:
+        if seconds < self.limit_s or instead:
+            self.limit_s, self.path = min(seconds, self.limit_s), path
+        if seconds < self._by_ranges.get(len(path), (math.inf, ()))[0] or instead:
             self._by_ranges[len(path)] = (seconds, path)
 
     def enough_s(self, low_s: float) -> float:
