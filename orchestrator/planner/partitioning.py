@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import islice, zip_longest
 
 from orchestrator.planner.kinds import kinds_of
 from orchestrator.planner.lacks import homeless, too_small
@@ -53,6 +54,17 @@ def partition(
     if ranges is None:
         raise too_small(manifest, fleet, wanted)
     return ranges
+
+
+def worth_asking(
+    manifest: Manifest, fleet: Sequence[Offer], work: Work, preferred: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Devices that may be of use to the model, where there are too many to look at all."""
+    if len(fleet) <= KINDS:
+        return tuple(offer.device for offer in fleet)
+    kinds = shortlist(kinds_of(fleet), Needs(manifest), work, KINDS, preferred)
+    ranks = zip_longest(*(kind.devices[:KINDS] for kind in kinds))
+    return tuple(islice((name for rank in ranks for name in rank if name is not None), KINDS))
 
 
 def _one_each(

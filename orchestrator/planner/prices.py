@@ -21,7 +21,7 @@ from orchestrator.planner.options import Option, Path, Rows, size
 STEPS = 14  # price changes per question: most of what a bound can gain is there after ten
 SIFTED_AT = (0, 4)  # steps after which hopeless options are dropped, which costs as much as one
 SHORTER = 0.7  # steps, after one that gained nothing
-HOPED = 1.2  # times the bound, where no plan is known yet that says what to aim at
+HOPED = 0.3  # of what the path takes is aimed at in addition, where no plan is known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +58,27 @@ class Prices:
             price * count for price, count in zip(self.kinds, rules.counts, strict=True) if price
         )
 
-    def changed(self, used: Sequence[int], ranges: int, rules: Rules, step: float) -> Prices:
-        kinds = tuple(
-            max(0.0, price + step * (uses - count))
-            for price, uses, count in zip(self.kinds, used, rules.counts, strict=True)
-        )
-        return Prices(kinds, self.any + step * _beyond(ranges, self.any, rules))
-
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """No plan that keeps the rules takes less than `fill_s` for one item. `rests`: the soonest
-    way from each cut to the end, with its prices. `reached`: a plan takes just this."""
+    """No plan that keeps the rules takes less than `fill_s` for one item. `rests`: the soonest way
+    from each cut to the end with these prices; `path`: the one from the first cut, and whether it
+    `keeps` the rules; `excess`: what it uses too much or too little."""
 
     fill_s: float
     prices: Prices
     rests: tuple[float, ...]
-    reached: bool = False
+    path: Path
+    keeps: bool
+    excess: tuple[int, ...]
+
+    @property
+    def reached(self) -> bool:
+        """The path is a plan and takes just this: none is better."""
+        return self.keeps and not any(self.excess)
 
 
-IMPOSSIBLE = Bound(math.inf, Prices(()), ())
+IMPOSSIBLE = Bound(math.inf, Prices(()), (), (), False, ())
 
 
 def bound_of(
@@ -89,25 +90,50 @@ def bound_of(
     best, share = IMPOSSIBLE, 1.0
     for step in range(STEPS):
         known.steps += size(rows)
-        rests, path = shortest(rows, prices)
-        if not path:
+        bound = _bound(rows, rules, prices)
+        if bound is IMPOSSIBLE:
             return IMPOSSIBLE, rows
-        used = _uses(path, len(rules.counts))
-        excess, keeps = _excess(used, len(path), prices, rules), _keeps(used, len(path), rules)
-        if keeps:
-            known.note(path)
-        fill_s, enough_s = rests[0] - prices.paid(rules), known.enough_s(low_s)
-        if best is IMPOSSIBLE or fill_s > best.fill_s:
-            best = Bound(fill_s, prices, rests, keeps and not excess)
+        if bound.keeps:
+            known.note(bound.path)
+        if best is IMPOSSIBLE or bound.fill_s > best.fill_s:
+            best = bound
         else:
             share *= SHORTER
-        if not excess or fill_s >= enough_s:
+        enough_s = known.enough_s(low_s)
+        if bound.reached or bound.fill_s >= enough_s:
             break
         if step in SIFTED_AT:
             rows = _sifted(rows, rules, best, enough_s)
-        aim_s = enough_s if enough_s < math.inf else HOPED * fill_s + 1e-9
-        prices = prices.changed(used, len(path), rules, share * (aim_s - fill_s) / excess)
+        prices = _changed(best, rules, enough_s, share)
     return best, _sifted(rows, rules, best, known.enough_s(low_s))
+
+
+def _bound(rows: Rows, rules: Rules, prices: Prices) -> Bound:
+    rests, path = shortest(rows, prices)
+    if not path:
+        return IMPOSSIBLE
+    used = [0] * len(rules.counts)
+    for option in path:
+        used[option[3]] += 1
+    return Bound(
+        rests[0] - prices.paid(rules),
+        prices,
+        rests,
+        path,
+        _keeps(used, len(path), rules),
+        _excess(used, len(path), prices, rules),
+    )
+
+
+def _changed(bound: Bound, rules: Rules, enough_s: float, share: float) -> Prices:
+    """A step from the best prices so far towards a bound that is enough."""
+    gap_s = enough_s - bound.fill_s
+    if enough_s == math.inf:
+        gap_s = HOPED * sum(option[1] for option in bound.path)
+    step = share * gap_s / sum(each * each for each in bound.excess)
+    *of_kinds, of_any = bound.excess
+    kinds = [price + step * each for price, each in zip(bound.prices.kinds, of_kinds, strict=True)]
+    return Prices(tuple(max(0.0, price) for price in kinds), bound.prices.any + step * of_any)
 
 
 def _sifted(rows: Rows, rules: Rules, bound: Bound, enough_s: float) -> Rows:
@@ -160,33 +186,25 @@ def _followed(nexts: Sequence[Option | None]) -> Path:
     return tuple(path)
 
 
-def _uses(path: Path, kinds: int) -> list[int]:
-    used = [0] * kinds
-    for option in path:
-        used[option[3]] += 1
-    return used
-
-
 def _keeps(used: Sequence[int], ranges: int, rules: Rules) -> bool:
     enough = all(uses <= count for uses, count in zip(used, rules.counts, strict=True))
     return enough and rules.least <= ranges <= rules.most
 
 
+def _excess(used: Sequence[int], ranges: int, prices: Prices, rules: Rules) -> tuple[int, ...]:
+    """The subgradient: for each kind, and for the number of ranges, how many there are too many,
+    or (negative) too few for a price that is above nothing."""
+    of_kinds = (
+        uses - count if uses > count or price > 0 else 0
+        for price, uses, count in zip(prices.kinds, used, rules.counts, strict=True)
+    )
+    return (*of_kinds, _beyond(ranges, prices.any, rules))
+
+
 def _beyond(ranges: int, price: float, rules: Rules) -> int:
-    """How many ranges there are too many, or (negative) too few; where a price shows that one of
-    the two limits holds, how far they are from it."""
+    """From the limit that is broken, or that the price shows to hold."""
     if price > 0 or ranges > rules.most:
         return ranges - rules.most
     if price < 0 or ranges < rules.least:
         return ranges - rules.least
     return 0
-
-
-def _excess(used: Sequence[int], ranges: int, prices: Prices, rules: Rules) -> float:
-    """The square of the subgradient: 0 if the prices are the best there are."""
-    of_kinds = sum(
-        (uses - count) ** 2
-        for price, uses, count in zip(prices.kinds, used, rules.counts, strict=True)
-        if uses > count or (price > 0 and uses < count)
-    )
-    return float(of_kinds + _beyond(ranges, prices.any, rules) ** 2)

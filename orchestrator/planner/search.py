@@ -50,7 +50,7 @@ ASKED, BEYOND = (
 SLACK = 0.004  # a plan that is sooner by less is not worth the time to find it
 RUNG = 1.5  # of the ladder, the next against the one before
 NARROWER = 0.02  # by so much, and a new question pays
-CLOSE = 0.002  # paces that differ by less are one
+CLOSE = 0.03  # limits to the pace that differ by less are not told apart
 ALIKE = 0.01  # so much slower for fewer ranges is as good: every range is a device's battery
 
 
