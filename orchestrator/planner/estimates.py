@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TypeVar
 
+from orchestrator.planner.crowd import Crowd
 from orchestrator.planner.measured import LEAST_S, Measured
 from orchestrator.planner.recent import Recent
 from orchestrator.planner.stages import BATCH, Work
@@ -29,7 +29,6 @@ RATED_NBYTES = 1 << 20
 HOP_S = 0.003  # unpacking a frame, packing another
 
 ModelKey = tuple[str, bool]  # the model's digest, and whether outputs are exact
-Key = TypeVar("Key")
 
 
 class Estimates:
@@ -38,11 +37,15 @@ class Estimates:
 
     def __init__(self) -> None:
         self._models: dict[ModelKey, Measured] = {}
-        self._restored: dict[ModelKey, list[SegmentTime]] = {}
-        self._task_s: dict[tuple[str, PartitionId], Recent] = {}
+        self._restored: dict[ModelKey, dict[str, list[SegmentTime]]] = {}  # by device
+        self._task_s: dict[str, dict[PartitionId, Recent]] = {}  # by device
+        self._ran: dict[str, set[str]] = {}  # by model, the devices that `_task_s` has it for
         self._cost_per_s: dict[str, Recent] = {}
+        self._speeds = Crowd()  # of the same, those heard last
         self._fetch_rate: dict[str, Recent] = {}
         self._load_rate: dict[str, Recent] = {}
+        self._ratios: dict[ModelKey, tuple[tuple[int, int], float]] = {}  # with what they are of
+        self._learned = 0  # rises when a speed changes that ratios are made of
         self.news = 0
 
     # --- learning -----------------------------------------------------------------------------
@@ -50,11 +53,14 @@ class Estimates:
     def learn_task(self, device: str, partition: PartitionId, cost: float, compute_s: float) -> int:
         """How many tasks of this partition the device has been seen to do lately."""
         seconds = max(compute_s, LEAST_S)
-        known = self._task_s.setdefault((device, partition), Recent())
+        self._ran.setdefault(partition.model, set()).add(device)
+        known = self._task_s.setdefault(device, {}).setdefault(partition, Recent())
         self.news += not known
         known.add(seconds)
         if cost > 0:
-            _add(self._cost_per_s, device, cost / seconds)
+            speed = _add(self._cost_per_s, device, cost / seconds)
+            self._speeds.tell(device, speed.middle)
+            self._learned += 1
         return len(known)
 
     def learn_frames(
@@ -97,22 +103,29 @@ class Estimates:
     def restore(self, times: Sequence[SegmentTime]) -> None:
         """What was measured before a restart; used once the model is told."""
         for each in times:
-            self._restored.setdefault((each.model, each.exact), []).append(each)
+            by_device = self._restored.setdefault((each.model, each.exact), {})
+            by_device.setdefault(each.device, []).append(each)
 
     def forget(self, device: str) -> None:
         for table in (self._cost_per_s, self._fetch_rate, self._load_rate):
             table.pop(device, None)
-        self._task_s = {key: known for key, known in self._task_s.items() if key[0] != device}
+        self._speeds.forget(device)
+        self._learned += 1
+        for partition in self._task_s.pop(device, ()):
+            self._ran[partition.model].discard(device)
         for measured in self._models.values():
             measured.forget(device)
         for times in self._restored.values():
-            times[:] = [each for each in times if each.device != device]
+            times.pop(device, None)
 
     def forget_model(self, digest: str) -> None:
         for exact in (False, True):
-            self._models.pop((digest, exact), None)
-            self._restored.pop((digest, exact), None)
-        self._task_s = {key: s for key, s in self._task_s.items() if key[1].model != digest}
+            for table in (self._models, self._restored, self._ratios):
+                table.pop((digest, exact), None)
+        for device in self._ran.pop(digest, ()):
+            known = self._task_s[device]
+            for partition in [each for each in known if each.model == digest]:
+                del known[partition]
 
     # --- models -------------------------------------------------------------------------------
 
@@ -125,8 +138,9 @@ class Estimates:
                 [segment.cost for segment in manifest.segments],
                 [cut.bound_nbytes for cut in manifest.cuts],
             )
-            for each in self._restored.pop(key, ()):
-                measured.restore(each.device, each.segment, each.seconds)
+            for times in self._restored.pop(key, {}).values():
+                for each in times:
+                    measured.restore(each.device, each.segment, each.seconds)
             self._models[key] = measured
         return measured
 
@@ -151,11 +165,9 @@ class Estimates:
     # --- devices ------------------------------------------------------------------------------
 
     def cost_per_s(self, device: str, readings: Telemetry | None) -> float:
-        known = self._own_speed(device, readings)
-        if known is not None:
-            return known
-        others = [each.middle for each in self._cost_per_s.values()]
-        return median(others) if others else COST_PER_S
+        """Multiply-adds a second of any work: its own, or the middle one of those heard last."""
+        own = self._own_speed(device, readings)
+        return own if own is not None else self._speeds.middle or COST_PER_S
 
     def _own_speed(self, device: str, readings: Telemetry | None) -> float | None:
         told = readings.cost_per_s if readings is not None else None
@@ -167,16 +179,24 @@ class Estimates:
     ) -> float:
         """Multiply-adds a second on this model: as measured there; or as much more or less than
         those who ran it as the device is faster or slower than they are at other work."""
-        speeds = self.of(manifest, exact).speeds
-        if device in speeds:
-            return speeds[device]
-        general = self.cost_per_s(device, readings)
-        ratios = [
-            speed / self._cost_per_s[other].middle
-            for other, speed in speeds.items()
-            if other in self._cost_per_s
-        ]
-        return general * (median(ratios) if ratios else 1.0)
+        speed = self.of(manifest, exact).speed(device)
+        if speed is not None:
+            return speed
+        return self.cost_per_s(device, readings) * self._ratio(manifest, exact)
+
+    def _ratio(self, manifest: Manifest, exact: bool) -> float:
+        """How much faster the devices that told of the model last are on it than at other work."""
+        key, measured = (manifest.digest, exact), self.of(manifest, exact)
+        of = (measured.revision, self._learned)
+        known = self._ratios.get(key)
+        if known is None or known[0] != of:
+            ratios = [
+                speed / self._cost_per_s[device].middle
+                for device in measured.heard
+                if device in self._cost_per_s and (speed := measured.speed(device))
+            ]
+            known = self._ratios[key] = of, median(ratios) if ratios else 1.0
+        return known[1]
 
     def hop_s(self, manifest: Manifest, exact: bool, device: str) -> float:
         measured = self.of(manifest, exact).hop_s(device)
@@ -203,14 +223,14 @@ class Estimates:
         segments: Sequence[SegmentSpec],
     ) -> float:
         """One task: this partition as measured, its segments as profiled, or by its cost."""
-        task = self._task_s.get((device, partition))
+        task = self._task_s.get(device, {}).get(partition)
         if task is not None:
             return task.middle
         measured = self._models.get((partition.model, partition.exact))
         if measured is None:
             rate = self.cost_per_s(device, readings)
             return sum(segment.cost for segment in segments) / rate
-        rate = measured.speeds.get(device) or self.cost_per_s(device, readings)
+        rate = measured.speed(device) or self.cost_per_s(device, readings)
         total = 0.0
         for segment in segments:
             seconds = measured.seconds(device, segment.index)
@@ -239,5 +259,7 @@ def _rtt_s(readings: Telemetry | None) -> float:
     return LINK_RTT_S if told is None else told
 
 
-def _add(table: dict[Key, Recent], key: Key, value: float) -> None:
-    table.setdefault(key, Recent()).add(value)
+def _add(table: dict[str, Recent], device: str, value: float) -> Recent:
+    known = table.setdefault(device, Recent())
+    known.add(value)
+    return known

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.planner.offers import Offer, SegmentRange
-from orchestrator.planner.partitioning import partition, require
+from orchestrator.planner.partitioning import partition, require, worth_asking
 from orchestrator.planner.stages import Work
 from wire.errors import CrowdpipeError
 from wire.manifest import Manifest
@@ -17,13 +17,15 @@ from wire.manifest import Manifest
 @dataclass(frozen=True, slots=True)
 class Question:
     """`wanted`: so many partitions, or None for the planner's choice. `only_whether`: no ranges are
-    needed, only the error if there can be none."""
+    needed, only the error if there can be none. `preferred`: devices to look at first where there
+    are too many to look at all."""
 
     manifest: Manifest
     fleet: tuple[Offer, ...]
     wanted: int | None
     work: Work
     only_whether: bool = False
+    preferred: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,14 @@ def answer(question: Question) -> Answer:
         if question.only_whether:
             require(question.manifest, question.fleet, question.wanted)
             return Answer(())
-        ranges = partition(question.manifest, question.fleet, question.wanted, question.work)
+        ranges = partition(
+            question.manifest,
+            question.fleet,
+            question.wanted,
+            question.work,
+            question.preferred,
+        )
     except CrowdpipeError as error:
         return Answer(None, error.kind, error.reason)
-    return Answer(ranges, shortlist=tuple(each.device for each in question.fleet[:64]))
+    worth = worth_asking(question.manifest, question.fleet, question.work, question.preferred)
+    return Answer(ranges, shortlist=worth)
