@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from operator import attrgetter
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.device import Device, Residencies
 from orchestrator.machine.records.transitions import lifecycle_of
+from orchestrator.planner.rates import Fact
 from wire.lifecycle import Cause
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
 NEWEST = 16
+FACTS = attrgetter("name", "capabilities", "telemetry", "budget_nbytes", "cached")
 ASKED_OF = ("alive", "unproven")
 
 
@@ -88,6 +91,11 @@ class Devices:
     def holders(self, mode: Mode) -> list[Device]:
         """Those that report a partition of this model."""
         return list(self._holders.get(mode, {}).values())
+
+    def facts(self, *, hopeful: bool = False) -> tuple[Fact, ...]:
+        """What is known of those that may have work now, or later; in one step, however many."""
+        known = self.hopeful if hopeful else self.usable
+        return tuple(map(FACTS, known.values()))
 
     # --- who is asked for a sign of life ------------------------------------------------------
 
