@@ -19,6 +19,7 @@ _Table = dict[tuple[int, int, int], Option]  # by first cut, last cut and kind
 _Change = dict[int, tuple[int, int, int]]  # by position in the plan, what is served there instead
 
 
+STEPS_LIMIT = 30_000  # exchanges that are tried, and options of plans that may be better
 EQUAL = 1e-12  # floating point: sums of the same numbers in another order
 
 
@@ -27,27 +28,36 @@ def improve(known: Incumbent, rows: Rows, rules: Rules) -> None:
         return
     rows = within(rows, known.pace_s(0.0))
     table = {(cut, each[0], each[3]): each for cut, row in enumerate(rows) for each in row}
+    last_step = known.steps + len(table) + STEPS_LIMIT
     known.steps += len(table)
     better: Path = known.path
     while better:
-        better = next(_better(known, table, rules), ())
+        better = next(_better(known, table, rules, last_step), ())
         if better:
             known.note(better, instead=True)
 
 
-def _better(known: Incumbent, table: _Table, rules: Rules) -> Iterator[Path]:
-    order = _order(known.path)
-    for change in _changes(known.path, rules):
-        known.steps += len(known.path)
-        options = {at: table.get(served) for at, served in change.items()}
-        if None in options.values():
+def _better(known: Incumbent, table: _Table, rules: Rules, last_step: int) -> Iterator[Path]:
+    path, order = known.path, _order(known.path)
+    fill_s, limit_s = sum(option[1] for option in path), known.limit_s
+    for change in _changes(path, rules):
+        known.steps += 1
+        if known.steps > last_step:
+            return
+        options = {at: option for at, served in change.items() if (option := table.get(served))}
+        if len(options) < len(change):
             continue
-        path = tuple(options.get(at) or each for at, each in enumerate(known.path))
-        seconds, limit_s = known.batch_s(path), known.limit_s
+        fill_after_s = fill_s + sum(each[1] - path[at][1] for at, each in options.items())
+        pace_s = max(each[2] for each in options.values())
+        if fill_after_s + known.more * pace_s > limit_s * (1 + 2 * EQUAL):
+            continue
+        changed = tuple(options.get(at, each) for at, each in enumerate(path))
+        known.steps += len(path)
+        seconds = known.batch_s(changed)
         if seconds < limit_s * (1 - EQUAL) or (
-            seconds <= limit_s * (1 + EQUAL) and _order(path) < order
+            seconds <= limit_s * (1 + EQUAL) and _order(changed) < order
         ):
-            yield path
+            yield changed
 
 
 def _order(path: Path) -> tuple[int, ...]:

@@ -103,7 +103,7 @@ class PartitionSearch:
         known = Incumbent(self._work.items - 1, limit_s, 0.0 if self._exact else SLACK)
         rules = Rules(self._counts, least, min(most, sum(self._counts)))
         width = EXACT_STATES if self._exact else WIDTH
-        _Sweep(self._rows, rules, known, self._low_s(rules.most), steps, width).run()
+        Sweep(self._rows, rules, known, self._low_s(rules.most), steps, width).run()
         return known
 
     def _low_s(self, most: int) -> float:
@@ -135,9 +135,9 @@ class PartitionSearch:
         return tuple(ranges)
 
 
-class _Sweep:
-    """Through all paces at which there could be a better plan than `known`. None is faster than
-    `low_s`."""
+class Sweep:
+    """Goes through all paces at which there could be a better plan than `known`; none is faster
+    than `low_s`."""
 
     def __init__(
         self, rows: Rows, rules: Rules, known: Incumbent, low_s: float, steps: int, width: int
