@@ -17,7 +17,7 @@ from edge_agent.machine.connection import commands, connecting, reporting
 from edge_agent.machine.execution import choosing, deadlines, loading, tasks
 from edge_agent.machine.frames import arrivals, room
 from edge_agent.machine.records.agent import Agent
-from edge_agent.machine.records.cause import Cause, stimulus_of
+from edge_agent.machine.records.cause import stimulus_of
 from edge_agent.machine.records.events import (
     Answer,
     AssignmentArrived,
@@ -46,8 +46,8 @@ from edge_agent.machine.records.events import (
 )
 from edge_agent.machine.records.instructions import Instruction
 from edge_agent.machine.records.limits import AgentLimits
-from edge_agent.machine.records.transitions import IllegalTransition
 from edge_agent.machine.validation.everything import validate
+from wire.lifecycle import Cause, IllegalTransition
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
 

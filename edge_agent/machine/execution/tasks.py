@@ -13,7 +13,7 @@ from edge_agent.machine.records.events import ExecutionFailed, TaskExecuted
 from edge_agent.machine.records.held_frames import HeldInput, HeldOutput
 from edge_agent.machine.records.instructions import Execute, ForgetFrame
 from edge_agent.machine.records.partitions import Partition
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.transitions import life_of
 from wire.ids import TaskId
 from wire.messages.events import TaskDone, TaskFailed, TaskStarted
 from wire.messages.residency import Failure
@@ -90,7 +90,7 @@ def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
         return
     agent.held.move_input(entry, state, now)
     agent.held.remove_input(entry)
-    life = Life("task", entry.name, "arrived", agent.cause)
+    life = life_of("task", entry.name, "arrived", agent.cause, agent.now)
     successor = replace(entry, head=again, arrived_at=now, again=None, life=life)
     agent.held.add_input(successor)
     to = "waiting" if agent.partitions.taking(entry.key) else "early"
@@ -107,7 +107,7 @@ def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
         agent.held.move_output(before, "replaced", now)
         agent.held.remove_output(before)
     head = replace(event.emitted, attempt=event.task.attempt)
-    output = HeldOutput(head, Life("output", name, "made", agent.cause))
+    output = HeldOutput(head, life_of("output", name, "made", agent.cause, agent.now))
     agent.held.add_output(output)
     return output
 

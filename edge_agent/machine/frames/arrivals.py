@@ -15,7 +15,7 @@ from edge_agent.machine.records.events import NO_ROOM, FrameArrived, FrameHead, 
 from edge_agent.machine.records.held_frames import HeldInput, key_of
 from edge_agent.machine.records.instructions import ForgetFrame
 from edge_agent.machine.records.partitions import Partition
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.transitions import life_of
 from wire.errors import Malformed, TooLarge
 from wire.messages.events import FrameDropped, FrameReceived
 
@@ -70,7 +70,7 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
         sender=event.sender,
         arrived_at=now,
         order=agent.order_of(name.run),
-        life=Life("task", name, "arrived", agent.cause),
+        life=life_of("task", name, "arrived", agent.cause, agent.now),
         opened=not event.head.barrier or name in agent.opened,
     )
     agent.held.add_input(entry)

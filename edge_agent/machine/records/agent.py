@@ -10,7 +10,7 @@ from collections import Counter
 from edge_agent import __version__
 from edge_agent.machine.records.bounded_dict import BoundedDict
 from edge_agent.machine.records.cache import Cache
-from edge_agent.machine.records.cause import Cause
+from edge_agent.machine.records.cause import in_words
 from edge_agent.machine.records.event_log import EventLog
 from edge_agent.machine.records.fetches import Fetches
 from edge_agent.machine.records.held_frames import HeldFrames
@@ -21,9 +21,10 @@ from edge_agent.machine.records.partitions import Key, Partition, Partitions
 from edge_agent.machine.records.residency_schedule import ResidencySchedule
 from edge_agent.machine.records.slot import Slot
 from edge_agent.machine.records.telemetry_schedule import TelemetrySchedule
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.transitions import life_of
 from wire import WIRE_VERSION
 from wire.ids import ActivationId
+from wire.lifecycle import Cause
 from wire.messages.assignment import Assignment, Limits
 from wire.messages.events import DeviceEvent
 from wire.messages.residency import Failure
@@ -43,8 +44,8 @@ class Agent:
         self.device = device
         self.capabilities = capabilities
         self.limits = limits
-        self.cause = Cause()  # of what is done now
-        self.life = Life("agent", device, "new", self.cause)
+        self.cause = Cause(in_words)  # of what is done now
+        self.life = life_of("agent", device, "new", self.cause)
         self.boot = ""  # set from `Started` on
         self.predecessor: str | None = None  # boot whose retained state we found at first
         self.connection = ""  # the broker's last; set from the first `Connected` on

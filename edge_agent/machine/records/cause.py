@@ -1,6 +1,6 @@
 """Why something is done: the event, or the command in it, that the machine answers just now.
 
-The machine sets it once for each event; every step of every `Life` notes it, so that a history
+The machine sets it once for each event; every step of every `Lifecycle` notes it, so that a history
 says why each state was entered. What is noted is the event itself, put into words only when
 somebody looks; events that hold much are put into words at once, so that no history keeps an old
 assignment in memory.
@@ -13,18 +13,6 @@ from typing import Any
 
 from edge_agent.machine.records import events as happened
 from wire.messages import commands as cmd
-
-
-class Cause:
-    """One for each machine; `stimulus` is what `in_words` takes."""
-
-    __slots__ = ("stimulus",)
-
-    def __init__(self) -> None:
-        self.stimulus: object = "made"
-
-    def __str__(self) -> str:
-        return in_words(self.stimulus)
 
 
 def stimulus_of(event: happened.Event) -> object:

@@ -14,8 +14,8 @@ from edge_agent.machine.records.events import FrameHead
 from edge_agent.machine.records.partitions import Key
 from edge_agent.machine.records.ranked_set import RankedSet
 from edge_agent.machine.records.run_index import RunIndex
-from edge_agent.machine.records.transitions import Life
 from wire.ids import ActivationId
+from wire.lifecycle import Lifecycle
 
 
 @dataclass
@@ -26,7 +26,7 @@ class HeldInput:
     sender: str  # of the copy that came last
     arrived_at: float
     order: int  # ranks its run by arrival: equal for all inputs of a run
-    life: Life  # of its task; moved by `HeldFrames.move_input` alone
+    life: Lifecycle  # of its task; moved by `HeldFrames.move_input` alone
     opened: bool  # no barrier holds it back
     number: int = 0  # ranks it among all inputs by arrival; given by `HeldFrames`
     early_since: float = 0.0  # when it entered the state `early` last
@@ -51,7 +51,7 @@ class HeldOutput:
     """An output in the spool."""
 
     head: FrameHead  # never changes
-    life: Life  # moved by `HeldFrames.move_output` alone
+    life: Lifecycle  # moved by `HeldFrames.move_output` alone
 
     @property
     def name(self) -> ActivationId:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from edge_agent.machine.records.cache import Cache
-from edge_agent.machine.records.cause import Cause
 from edge_agent.machine.records.fetches import Fetches
 from edge_agent.machine.records.fitting import fit
 from edge_agent.machine.records.ranked_set import RankedSet
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.transitions import life_of
 from wire.ids import ActivationId, PartitionId
+from wire.lifecycle import Cause, Lifecycle
 from wire.manifest import BlobRef
 from wire.messages.assignment import PartitionAssignment
 from wire.messages.residency import Failure, PartitionResidency, ResidencyStatus
@@ -35,7 +35,7 @@ class Partition:
     """One listed partition, or one that leaves memory."""
 
     assigned: PartitionAssignment  # as listed last
-    life: Life  # moved by `Partitions.move` and `fail` alone
+    life: Lifecycle  # moved by `Partitions.move` and `fail` alone
     blobs: dict[str, BlobRef] = field(default_factory=dict)  # of `assigned`, by digest, in order
     places: dict[str, int] = field(default_factory=dict)  # of `blobs` in their order
     total_nbytes: int = 0  # of `blobs`
@@ -249,7 +249,7 @@ class Partitions:
         self._index()
 
     def _fresh(self, assigned: PartitionAssignment) -> Partition:
-        return Partition(assigned, Life("partition", assigned.partition, "waiting", self._cause))
+        return Partition(assigned, life_of("partition", assigned.partition, "waiting", self._cause))
 
     def _renew(self, record: Partition, assigned: PartitionAssignment, now: float) -> None:
         if record.blobs and assigned.segments == record.assigned.segments:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Literal
 
 from edge_agent.machine.records.cache import Cache
-from edge_agent.machine.records.transitions import IllegalTransition
 from wire.ids import PartitionId, TaskId
+from wire.lifecycle import IllegalTransition
 from wire.messages.assignment import PartitionAssignment
 
 Work = Literal["loading", "executing", "evicting"]

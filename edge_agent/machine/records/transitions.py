@@ -6,14 +6,11 @@ raises with the entity's history instead of being worked around.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from edge_agent.machine.records.cause import Cause, in_words
-from wire.errors import CrowdpipeError
+from wire.lifecycle import Cause, Lifecycle
 
 Kind = Literal["agent", "partition", "task", "output"]
-HISTORY = 16  # steps of an entity that an error can tell
 
 TABLE: dict[Kind, dict[str, frozenset[str]]] = {
     "agent": {
@@ -55,48 +52,6 @@ TABLE: dict[Kind, dict[str, frozenset[str]]] = {
 partition that leaves memory is `waiting` until its blobs are looked at again."""
 
 
-class IllegalTransition(CrowdpipeError):
-    """A step that the table does not have: a fault of this program; tells the history."""
-
-    kind = "illegal_transition"
-
-
-class Step(NamedTuple):
-    at: float
-    entered: str
-    why: str
-    stimulus: object  # what was answered then, as `cause` puts it into words
-
-    def __str__(self) -> str:
-        why = f" ({self.why})" if self.why else ""
-        return f"{self.at:.3f} {self.entered}{why}, as {in_words(self.stimulus)}"
-
-
-class Life:
-    """An entity's state, and the last `HISTORY` steps that led to it, each with its cause."""
-
-    __slots__ = ("_cause", "_history", "entity", "kind", "state")
-
-    def __init__(self, kind: Kind, entity: object, state: str, cause: Cause) -> None:
-        self.kind: Kind = kind
-        self.entity = entity
-        self.state = state  # one that the table has; changed by `move` alone
-        self._cause = cause
-        self._history: deque[Step] = deque(maxlen=HISTORY)
-
-    @property
-    def history(self) -> tuple[Step, ...]:
-        """Oldest first."""
-        return tuple(self._history)
-
-    def move(self, to: str, now: float, why: str = "") -> None:
-        if to not in TABLE[self.kind][self.state]:
-            step = f"{self.state} -> {to}{f' ({why})' if why else ''}, as {self._cause}"
-            raise IllegalTransition(f"{self.kind} {self.entity}: no such step: {step}; {self}")
-        self._history.append(Step(now, to, why, self._cause.stimulus))
-        self.state = to
-
-    def __str__(self) -> str:
-        """For errors: the state, and how it came to it."""
-        steps = "; ".join(map(str, self._history)) or "nothing"
-        return f"it is {self.state!r} after: {steps}"
+def life_of(kind: Kind, entity: object, state: str, cause: Cause, now: float = 0.0) -> Lifecycle:
+    """A new entity's; its history notes what the machine answers."""
+    return Lifecycle(TABLE[kind], kind, entity, state, now, cause)

@@ -6,15 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from edge_agent.machine.records.ranked_set import RankedSet
-from wire.errors import CrowdpipeError
+from wire.lifecycle import InvariantBroken
 
 Name = TypeVar("Name")
-
-
-class InvariantBroken(CrowdpipeError):
-    """A record contradicts itself or another: a fault of this program; tells the history."""
-
-    kind = "invariant_broken"
 
 
 def check(holds: object, what: str, entity: object = "") -> None:

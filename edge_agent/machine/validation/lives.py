@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from edge_agent.machine.records.transitions import TABLE, Life
 from edge_agent.machine.validation.broken import check
+from wire.lifecycle import Lifecycle
 
 
-def check_life(life: Life) -> None:
-    table, steps = TABLE[life.kind], life.history
-    who = f"{life.kind} {life.entity}"
+def check_life(life: Lifecycle) -> None:
+    table, steps, who = life.table, life.history, f"{life.kind} {life.name}"
     check(life.state in table, f"{who} is in a state that does not exist", life)
-    for before, after in pairwise(steps):
-        legal = after.entered in table[before.entered]
-        check(legal, f"{who}: {before.entered} -> {after.entered} is no step", life)
-        check(before.at <= after.at, f"{who}: time went back", life)
-    if steps:
-        check(steps[-1].entered == life.state, f"{who} changed its state by no step", life)
+    for (at, before, _), (later, after, _) in pairwise(steps):
+        check(after in table[before], f"{who}: {before} -> {after} is no step", life)
+        check(at <= later, f"{who}: time went back", life)
+    check(steps[-1][1] == life.state, f"{who} changed its state by no step", life)

@@ -9,9 +9,9 @@ import pytest
 from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
-from edge_agent.machine.records.transitions import IllegalTransition
 from tests.support.agent_bench import CAPABILITIES, MIB, Bench, blob, partition, route
 from wire.ids import ActivationId
+from wire.lifecycle import IllegalTransition
 from wire.memory import streamed_need
 from wire.messages.commands import Evict
 from wire.messages.events import (

@@ -7,12 +7,13 @@ from typing import get_args
 import pytest
 
 from edge_agent.machine.records import events as happened
-from edge_agent.machine.records.cause import _LARGE, _WORDS, Cause, in_words, stimulus_of
+from edge_agent.machine.records.cause import _LARGE, _WORDS, in_words, stimulus_of
 from edge_agent.machine.records.instructions import Execute, FetchBlob, Load
 from edge_agent.machine.records.instructions import in_words as instruction_in_words
-from edge_agent.machine.records.transitions import IllegalTransition, Life
+from edge_agent.machine.records.transitions import life_of
 from tests.support.agent_bench import Bench, partition, route
 from wire.ids import ActivationId
+from wire.lifecycle import Cause, IllegalTransition
 from wire.messages import commands as cmd
 from wire.messages.assignment import Assignment
 
@@ -30,19 +31,18 @@ def test_a_history_says_why_each_state_was_entered() -> None:
     bench.serve(A, routes=(route(2, "tablet"),))
     bench.arrive(3, sender="laptop")
     entry = bench.machine._agent.held.inputs[ActivationId("r", 3, 0)]
-    told = [str(step) for step in entry.life.history]
-    assert told[0] == "100.000 waiting, as frame r/3@0 arrived from laptop"
+    assert entry.life.told[1] == "waiting at 100.000, as frame r/3@0 arrived from laptop"
     bench.executed(bench.running)
     output = bench.machine._agent.held.outputs[ActivationId("r", 3, 2)]
     bench.command(cmd.Send("r", 2, (3,), "desk"))
-    assert [step.why for step in output.life.history] == ["tablet", "desk"]
-    assert str(output.life.history[0]).endswith("as task r/3[0-1]#0 was executed")
-    assert str(output.life.history[1]).endswith("as told to send r/3@2 to desk")
+    assert [why for _, _, why in output.life.history[1:]] == ["tablet", "desk"]
+    assert output.life.told[1].endswith("as task r/3[0-1]#0 was executed")
+    assert output.life.told[2].endswith("as told to send r/3@2 to desk")
 
 
 def test_an_illegal_step_tells_what_was_answered_and_all_steps_before() -> None:
-    cause = Cause()
-    life = Life("task", "r/0@0", "arrived", cause)
+    cause = Cause(in_words)
+    life = life_of("task", "r/0@0", "arrived", cause)
     life.move("waiting", 1.0)
     cause.stimulus = happened.StopAsked("the battery is low")
     with pytest.raises(IllegalTransition, match="waiting -> done, as asked to stop: the battery"):

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from edge_agent.machine.records.agent import Agent
-from edge_agent.machine.records.transitions import Step
-from edge_agent.machine.validation.broken import InvariantBroken
 from edge_agent.machine.validation.everything import validate
 from tests.support.agent_bench import Bench, head, partition, route
 from wire.ids import ActivationId
+from wire.lifecycle import InvariantBroken, Step
 from wire.messages.residency import Failure
 
 FIRST, SECOND, THIRD = partition(0, 1), partition(2, 3), partition(4, 5)
@@ -69,7 +68,7 @@ def raising(path: str) -> Corrupt:
 
 def noting(name: ActivationId, *steps: Step) -> Corrupt:
     """The history has steps that were never taken."""
-    return lambda agent: agent.held.inputs[name].life._history.extend(steps)
+    return lambda agent: agent.held.inputs[name].life._steps.extend(steps)
 
 
 def of_record(at: int, act: Callable[..., object]) -> Corrupt:
@@ -108,11 +107,11 @@ CORRUPTIONS: dict[str, tuple[Corrupt, str]] = {
         "a state that does not exist",
     ),
     "a step that is none": (
-        noting(WAITING, Step(100.0, "early", "", ""), Step(100.0, "running", "", "")),
+        noting(WAITING, (100.0, "early", "", ""), (100.0, "running", "", "")),
         "is no step",
     ),
     "time that goes back": (
-        noting(RUNNING, Step(1.0, "done", "", "")),
+        noting(RUNNING, (1.0, "done", "", "")),
         "time went back",
     ),
     "an output that is gone": (
@@ -201,5 +200,7 @@ def test_what_is_found_tells_the_entitys_history_and_what_caused_it() -> None:
     bench.serve(FIRST)
     bench.arrive(0, sender="laptop")
     bench.machine._agent.held.inputs[RUNNING].head = replace(head(0), activation=WAITING)
-    with pytest.raises(InvariantBroken, match="waiting, as frame r/0@0 arrived from laptop"):
+    with pytest.raises(
+        InvariantBroken, match=r"waiting at 100\.000, as frame r/0@0 arrived from laptop"
+    ):
         bench.machine.validate()
