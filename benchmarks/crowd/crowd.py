@@ -287,7 +287,16 @@ class Crowd:
         kind, shape = crossing(at.cut)
         nbytes = nbytes_of(kind, math.prod(shape))
         tensor = ev.TensorHead(tensor_name(at.cut), kind, shape)
-        return ev.FrameHead(self._model.digest, at, 0, False, nbytes, nbytes, (tensor,))
+        return ev.FrameHead(
+            self._model.digest,
+            at,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=nbytes,
+            raw_nbytes=nbytes,
+            tensors=(tensor,),
+        )
 
     def _agent(self, name: str) -> Agent:
         number = int(name.rpartition("-")[2])

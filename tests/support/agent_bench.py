@@ -78,7 +78,13 @@ def head(
     raw_nbytes: int = 600,
 ) -> FrameHead:
     return FrameHead(
-        model, ActivationId(run, item, cut), attempt, exact, barrier, nbytes, raw_nbytes
+        model,
+        ActivationId(run, item, cut),
+        attempt,
+        exact=exact,
+        barrier=barrier,
+        nbytes=nbytes,
+        raw_nbytes=raw_nbytes,
     )
 
 
