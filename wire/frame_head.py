@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from wire.ids import ActivationId
-from wire.messages.requests import Transport
 from wire.planes import Lossless
+from wire.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)

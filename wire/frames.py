@@ -24,7 +24,6 @@ from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed, TooLarge
 from wire.frame_head import FrameHead, FrameSettings, TensorHead
 from wire.ids import ActivationId, check_digest, is_name
-from wire.messages.requests import TRANSPORTS
 from wire.planes import Buffer, Plane
 from wire.tensors import (
     Encoding,
@@ -35,6 +34,7 @@ from wire.tensors import (
     encode_strings,
     encode_tensor,
 )
+from wire.transport import TRANSPORTS
 
 __all__ = [
     "ATTEMPT_NBYTES",

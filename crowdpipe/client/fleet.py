@@ -22,13 +22,14 @@ from wire.errors import CrowdpipeError
 from wire.ids import mint
 from wire.messages.assignment import Assignment
 from wire.messages.model import ModelSummary
-from wire.messages.requests import Planned, RunOptions, Transport
+from wire.messages.requests import Planned, RunOptions
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
 from wire.messages.telemetry import Telemetry
 from wire.outbox import Message
 from wire.record import decode
 from wire.topics import Topics
+from wire.transport import Transport
 
 QUIET_S = 0.15  # retained messages follow each other closely
 PLAN_LIMIT_S = 30.0

@@ -46,7 +46,6 @@ from edge_agent.machine.records.events import (
 )
 from edge_agent.machine.records.instructions import Instruction
 from edge_agent.machine.records.limits import AgentLimits
-from edge_agent.machine.validation.everything import validate
 from wire.lifecycle import Cause, IllegalTransition
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
@@ -103,6 +102,8 @@ class AgentMachine:
     def validate(self) -> None:
         """Raises `InvariantBroken` if a record contradicts itself or another. Looks at everything:
         for tests and `--validate`."""
+        from edge_agent.machine.validation.everything import validate  # an idle agent needs none
+
         validate(self._agent)
 
     @property

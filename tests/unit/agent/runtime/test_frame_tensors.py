@@ -21,8 +21,8 @@ from wire.frames import (
 )
 from wire.ids import ActivationId, TaskId
 from wire.messages.assignment import PartitionAssignment
-from wire.messages.requests import Transport
 from wire.planes import HUFFMAN_NBYTES_PER_S
+from wire.transport import Transport
 
 TASK = TaskId("run", 3, 0, 0, attempt=2)
 
