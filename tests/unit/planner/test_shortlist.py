@@ -110,7 +110,7 @@ def test_ten_thousand_devices_that_all_differ_have_a_plan() -> None:
 def test_that_no_device_takes_a_segment_is_told_without_looking_for_plans() -> None:
     fleet = [dataclasses.replace(each, budget_nbytes=MB) for each in unlike("link", 5, 1000)]
     with (
-        patch.object(partitioning, "Search", side_effect=AssertionError),
+        patch.object(partitioning, "PartitionSearch", side_effect=AssertionError),
         pytest.raises(FleetTooSmall, match="segment 0"),
     ):
         require(MODEL, fleet, None)
