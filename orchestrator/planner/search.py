@@ -39,7 +39,7 @@ from wire.manifest import Manifest
 
 KINDS = 64  # of devices, that are looked at where nobody says how many
 EXACT_STATES = 64  # sets of devices, up to which all are told apart
-STEPS_LIMIT = 120_000  # options looked at, some 25 ms of Python, when there are more
+STEPS_LIMIT = 240_000  # options looked at, some 50 ms of Python, when there are more
 EXACT_STEPS_LIMIT = 1_000_000  # never seen to be needed
 WIDTH = 64  # labels that go on from a cut
 LABEL_STEPS = 30_000  # for one question, else fewer labels go on
@@ -147,6 +147,7 @@ class Sweep:
         self._steps, self._width = steps, width
         self._spans: list[_Span] = []
         self._asked = 0
+        self._free = self._latest = Prices((0.0,) * len(rules.counts))
 
     def run(self) -> None:
         self._climb()
@@ -180,9 +181,11 @@ class Sweep:
         """What there is up to a pace; the prices with which it was found."""
         self._asked += 1
         rows = within(rows, high_s)
-        bound, rows = bound_of(rows, self._rules, prices, self._known, low_s)
+        starts = list(dict.fromkeys((self._free, self._latest, prices)))
+        bound, rows = bound_of(rows, self._rules, starts, self._known, low_s)
         if bound is IMPOSSIBLE:
             return prices
+        self._latest = bound.prices
         fill_s, enough_s = bound.fill_s, self._known.enough_s(low_s)
         if not bound.reached and fill_s < enough_s:
             width = max(1, min(self._width, LABEL_STEPS // (1 + size(rows))))
