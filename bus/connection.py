@@ -26,10 +26,10 @@ import paho.mqtt.client as paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bus.connection_state import CONNECT_LIMIT_S, ConnectionLife, ConnectionState
 from bus.courier import Courier
+from bus.grants import Grants
 from bus.link import Link
 from bus.listener import ConnectionListener, InboundMessage, Subscription
 from bus.message_properties import fault_of_size, new_properties, properties_of
@@ -76,7 +76,6 @@ class Connection:
     ) -> None:
         self._broker = broker
         self._client_id = client_id
-        self._groups = tuple(group for group in (first, then) if group)
         self._listener = listener
         self._policy = policy
         self._courier = courier
@@ -85,16 +84,16 @@ class Connection:
         self._pending = PendingPublishes(policy, SendingRate(link), outbox)
         self._life = ConnectionLife(policy, lambda: random.uniform(0.75, 1.25))
         self._client = self._make_client()
+        self._grants = Grants(self._client, first, then)
         self._waker = Waker()
         self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
         self._close_by: float | None = None
         self._peer_host = broker.host
         self._id = ""
-        self._asked: dict[int, int] = {}
         self._packet_nbytes: int | None = None
         self._receive_maximum = RECEIVE_MAXIMUM
         if courier is not None:
-            courier.join(self.publish, self._wake)
+            courier.join(self._publish_early, self._wake)
 
     @property
     def state(self) -> ConnectionState:
@@ -116,6 +115,11 @@ class Connection:
     def publish(self, message: Message) -> None:
         """Publish as soon as there is room. Raises `QueueFull` at the outbox's bound."""
         self._pending.put(message)
+        self._wake()
+
+    def _publish_early(self, message: Message) -> None:
+        """The courier's: what the broker kept for us comes before we are up, and is credited."""
+        self._pending.put(message, early=True)
         self._wake()
 
     def _wake(self) -> None:
@@ -162,7 +166,7 @@ class Connection:
     def _connect(self) -> None:
         """A socket and a CONNECT on its way, or lost again."""
         self._id = mint()
-        self._asked.clear()
+        self._grants.restart()
         self._client.drop_out_messages()  # what is still wanted is published anew
         self._trickle.restart()
         self._set_will()
@@ -250,8 +254,8 @@ class Connection:
         message = numbered.message
         fault = fault_of_size(message, self._packet_nbytes)
         if fault is not None:
-            self._safely(self._listener.refused, message.topic, fault)
             self._pending.withdraw(numbered)
+            self._settle(message, fault)
             return
         info = self._client.publish(
             message.topic, message.payload, message.qos, message.retain, properties_of(message)
@@ -313,13 +317,15 @@ class Connection:
             self._turned_away(code)
             return
         self._life.accepted(time.monotonic())
+        self._pending.accepted()
         self._receive_maximum = getattr(said, "ReceiveMaximum", RECEIVE_MAXIMUM)
-        limits = (self._policy.packet_limit_nbytes, getattr(said, "MaximumPacketSize", None))
+        limits = (self._broker.packet_nbytes, getattr(said, "MaximumPacketSize", None))
         self._packet_nbytes = min((each for each in limits if each is not None), default=None)
         link: Any = self._client.socket()
         if link is not None:
             self._peer_host = str(link.getpeername()[0])
-        self._subscribe(0)
+        if not self._grants.ask():
+            self._come_up()
 
     def _turned_away(self, code: ReasonCode) -> None:
         why = f"the broker at {self._broker.shown} refuses us: {code}"
@@ -328,31 +334,16 @@ class Connection:
         else:
             self._lose(why)
 
-    def _subscribe(self, number: int) -> None:
-        """Ask for this group of subscriptions; with none left, we are up."""
-        if number == len(self._groups):
-            self._come_up()
-            return
-        _, mid = self._client.subscribe(
-            [
-                (each.topic, SubscribeOptions(qos=1, noLocal=not each.echoes))
-                for each in self._groups[number]
-            ]
-        )
-        if mid is not None:
-            self._asked[mid] = number
-
     def _on_subscribe(
         self, _client: Any, _data: Any, mid: int, codes: list[ReasonCode], _said: Any
     ) -> None:
-        number = self._asked.pop(mid, None)
-        if number is None or self._life.state is not ConnectionState.SUBSCRIBING:
+        if self._life.state is not ConnectionState.SUBSCRIBING:
             return
-        for each, code in zip(self._groups[number], codes, strict=False):
-            if code.is_failure:
-                self._fail(Refused(f"the broker does not let us read {each.topic}: {code}"))
-                return
-        self._subscribe(number + 1)
+        try:
+            if self._grants.answered(mid, codes):
+                self._come_up()
+        except Refused as error:
+            self._fail(error)
 
     def _come_up(self) -> None:
         reconnect = self._life.resumes
@@ -376,10 +367,13 @@ class Connection:
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:
         message = self._pending.acknowledged(mid, time.monotonic())
-        if message is None:
-            return
-        if code.is_failure:
-            error = Refused(f"the broker refuses our messages to {message.topic}: {code}")
+        if message is not None:
+            refusal = Refused(f"the broker refuses our messages to {message.topic}: {code}")
+            self._settle(message, refusal if code.is_failure else None)
+
+    def _settle(self, message: Message, error: CrowdpipeError | None) -> None:
+        """The broker has it, or never will."""
+        if error is not None:
             self._safely(self._listener.refused, message.topic, error)
         if not message.control and self._courier is not None:
             self._safely(self._courier.acknowledged, message)

@@ -72,8 +72,12 @@ class OutboundFrames:
 
     def _tell_failed(self) -> None:
         """What turned out with the lock held, told without it."""
-        while self._failed:
-            self._tell(*self._failed.pop(0))
+        if not self._failed:
+            return
+        with self._guard:
+            failed, self._failed = self._failed, []
+        for each in failed:
+            self._tell(*each)
 
     def expire(self, now: float) -> None:
         """Offer again what got no credit, and give up a reader that returned none for long."""

@@ -24,7 +24,7 @@ class PendingPublishes:
         self._rate = rate
         self._outbox = Outbox() if outbox is None else outbox
         self._guard = threading.Lock()
-        self._connected = False
+        self._accepted = self._connected = False
         self._released: deque[Numbered] = deque()
         self._in_flight: dict[int, tuple[Numbered, float]] = {}
 
@@ -43,13 +43,20 @@ class PendingPublishes:
         with self._guard:
             return self._outbox.empty and not self._released
 
-    def put(self, message: Message) -> None:
-        """Raises `QueueFull` at the outbox's bound."""
+    def put(self, message: Message, early: bool = False) -> None:
+        """Raises `QueueFull` at the outbox's bound. `early`: said on the coming connection even
+        before it is up, as soon as the broker let us in."""
         with self._guard:
-            if self._connected or (message.control and self._repeats):
+            waits = self._repeats or (early and self._accepted)
+            if self._connected or (message.control and waits):
                 self._released.extend(self._outbox.put(message))
 
     # --- the connection's thread --------------------------------------------------------------
+
+    def accepted(self) -> None:
+        """The broker let us in; what we may read is still to be granted."""
+        with self._guard:
+            self._accepted = True
 
     def connected(self, receive_maximum: int) -> None:
         """The broker takes so many messages before it acknowledges the first."""
@@ -61,7 +68,7 @@ class PendingPublishes:
 
     def disconnected(self) -> None:
         with self._guard:
-            self._connected = False
+            self._accepted = self._connected = False
             self._outbox.disconnected()
             self._released.clear()  # what has QoS 1 is handed out again; the rest was for now
             self._in_flight.clear()

@@ -10,10 +10,9 @@ class ConnectionPolicy:
     """The defaults suit a program on the desk.
 
     Attempts to connect are `first_delay_s` apart, then twice that and so on up to
-    `longest_delay_s`. The broker may send packets of `largest_packet_nbytes`; a broker that has a
-    limit of its own and does not announce it is told by `packet_limit_nbytes`. So many messages
-    may be in flight, not yet acknowledged, and `ahead_nbytes` of frames be taken out of their
-    store before it is their turn.
+    `longest_delay_s`. The broker may send packets of `largest_packet_nbytes`. So many messages may
+    be in flight, not yet acknowledged, and `ahead_nbytes` of frames be taken out of their store
+    before it is their turn.
 
     `repeats`: what was said and not acknowledged when a connection was lost is said again on the
     next. Without it such messages are dropped, for a party that says everything about itself anew
@@ -25,7 +24,6 @@ class ConnectionPolicy:
     first_delay_s: float = 0.25
     longest_delay_s: float = 5.0
     largest_packet_nbytes: int = 64 << 20
-    packet_limit_nbytes: int | None = None
     max_in_flight: int = 32
     ahead_nbytes: int = 8 << 20
     repeats: bool = True

@@ -5,7 +5,7 @@ The bytes are read and written in `wire.frames`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from wire.ids import ActivationId
 from wire.messages.requests import Transport
@@ -45,6 +45,7 @@ class FrameHead:
     model: str
     activation: ActivationId
     attempt: int
+    _: KW_ONLY
     exact: bool
     barrier: bool
     nbytes: int

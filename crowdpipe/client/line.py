@@ -132,7 +132,7 @@ class Line:
     ) -> Handle:
         """Submit a run; its outcomes come to the handle."""
         if self._closing:
-            raise UserError("this session is closed; make another")
+            raise UserError("this session is closed; open a new one")
         handle = Handle(self, mint(), limit_s)
         self._readers.add(handle)
         self.tell(ev.RunAsked(handle.run, model, options, count, window, limit_s, total))
@@ -163,7 +163,9 @@ class Line:
         try:
             self._mailbox.put(event, timeout=STUCK_LIMIT_S)
         except queue.Full:
-            raise TimedOut(f"the client's thread took nothing for {STUCK_LIMIT_S:g} s") from None
+            raise TimedOut(
+                f"crowdpipe's own thread has been stuck for {STUCK_LIMIT_S:g} s"
+            ) from None
 
     def keep_input(self, activation: ActivationId, frame: bytes) -> None:
         with self._changed:
@@ -182,7 +184,7 @@ class Line:
         if self._thread.ident is not None:
             self._thread.join(limit_s)
         self._connection.close(limit_s if self._connected else 0.0)
-        closed = UserError("this session is closed; make another")
+        closed = UserError("this session is closed; open a new one")
         self._fail(closed)
         for handle in handles:  # another thread may still wait for one
             handle.fail(self.failure or closed)

@@ -312,7 +312,7 @@ class ClientMachine:
         if run is not None:
             if run.submitted:
                 self._say(CancelRun(run.name))
-            self._end(run, "cancelled", "its results are not wanted any more")
+            self._end(run, "cancelled", "the caller stopped reading its results")
 
     def _plan_asked(self, event: PlanAsked) -> None:
         self._questions.add(event, self._now)

@@ -69,9 +69,11 @@ class DemoOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.devices <= MOST_DEVICES:
-            raise UserError(f"--devices is a number from 1 to {MOST_DEVICES}, not {self.devices}")
+            raise UserError(
+                f"--devices must be a number from 1 to {MOST_DEVICES}, not {self.devices}"
+            )
         if self.items < 1:
-            raise UserError(f"--items is at least 1, not {self.items}")
+            raise UserError(f"--items must be at least 1, not {self.items}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Demonstration:
         system = stack.enter_context(ServedSystem(home, broker=self._options.broker))
         record = read_up(home)
         if record is None:
-            raise OperatorError("crowdpipe up ended as soon as it had begun")
+            raise OperatorError("crowdpipe up ended right after it started")
         kind = system.told["broker_kind"]
         which = BROKERS.get(kind, "somebody else's broker")
         self._broker_told = f"{which} at {record.url.shown}"
@@ -315,7 +317,7 @@ def _make_folder(timeline: Path) -> None:
         timeline.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"cannot put the timeline into {timeline.parent}: {error.strerror}"
+            f"cannot create the folder of the timeline, {timeline.parent}: {error.strerror}"
         ) from None
 
 

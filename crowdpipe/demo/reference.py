@@ -60,7 +60,7 @@ def measure_reference(
     try:
         return SingleProcess(**json.loads(done.stdout))
     except (ValueError, TypeError) as error:
-        raise OperatorError(f"the reference process gave no figures: {error}") from None
+        raise OperatorError(f"the reference process printed no figures: {error}") from None
 
 
 def run_whole(

@@ -23,7 +23,6 @@ from wire.manifest import Manifest, TensorSpec, size_of
 
 MODEL_NAME = "minilm"
 OUTPUT = "embedding"
-DEFAULT_ITEMS = 60
 LONGEST_SENTENCE = 64  # tokens; a bound, so that devices need not keep room for 512
 SEED = 20
 _REAL = {1: "float32", 10: "float16", 11: "float64"}
@@ -138,8 +137,8 @@ def _made_up(
     if spec.element in _WHOLE:
         return random.integers(0, 2, shape).astype(_WHOLE[spec.element])
     raise InvalidModel(
-        f"cannot make up values for input {spec.name!r} of type {spec.kind.name}; "
-        "use crowdpipe run with values of your own"
+        f"cannot generate values for input {spec.name!r} of type {spec.kind.name}; "
+        "use crowdpipe run with your own inputs"
     )
 
 

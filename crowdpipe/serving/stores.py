@@ -43,6 +43,6 @@ def open_store(home: Path) -> Iterator[ServedStore]:
         return
     me = Credentials(home).get(ORCHESTRATOR)
     if me is None:
-        raise OperatorError(f"{home} has lost its users; start `crowdpipe up` again")
+        raise OperatorError(f"the list of users in {home} is gone; start `crowdpipe up` again")
     with RemoteStore(record.store, me.name, me.secret) as remote:
         yield ServedStore(remote.blobs, remote.manifests, record.store)

@@ -92,7 +92,6 @@ class DeviceRecord:
     state: DeviceState | None = None
     residency: Residency | None = None
     telemetry: Telemetry | None = None
-    telemetry_at_s: float = 0.0
     rss_peak_nbytes: int = 0
     rss_floor_nbytes: int = 0
     loads: list[ObservedLoad] = field(default_factory=list)
@@ -170,7 +169,6 @@ class Observation:
             device.residency = decode(Residency, payload)
         elif row == "telemetry":
             device.telemetry = decode(Telemetry, payload)
-            device.telemetry_at_s = now
             _take_telemetry(device, device.telemetry)
         elif row == "events":
             _take_batch(device, decode(EventBatch, payload), now)

@@ -41,11 +41,11 @@ from edge_agent.machine.records.events import (
     TelemetryRead,
     Ticked,
 )
+from edge_agent.machine.records.instructions import in_words
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell.capabilities import capabilities_of
 from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
-from edge_agent.shell.numbers import Numbers
 from edge_agent.shell.outbound import Outbound
 from edge_agent.shell.spooled_frames import SpooledFrames
 from edge_agent.shell.telemetry import TelemetryReader
@@ -71,14 +71,17 @@ DEVICE = ConnectionPolicy(
 _log = logging.getLogger("crowdpipe.agent")
 
 
-def run(settings: AgentSettings, limits: AgentLimits | None = None) -> int:
-    """The exit status; raises a `CrowdpipeError` if the agent could not go on. Ends the process
-    itself if a native thread would keep it from ending."""
+def run(
+    settings: AgentSettings, limits: AgentLimits | None = None, *, validated: bool = False
+) -> int:
+    """The exit status. Raises a `CrowdpipeError` if the agent could not go on. Ends the process
+    itself if a native thread would keep it from ending. `validated`: every invariant is checked
+    after every event."""
     capabilities = capabilities_of(settings)
     folder = AgentFolder(settings.folder)
     try:
         machine = AgentMachine(settings.name, capabilities, limits)
-        shell = AgentShell(settings, folder, machine)
+        shell = AgentShell(settings, folder, machine, validated)
         with StopSignals(shell):
             return _status_of(shell)
     finally:
@@ -111,18 +114,20 @@ class AgentShell:
     """`unclean`: a native thread is still at work, so that the interpreter may not come to its end
     by itself."""
 
-    def __init__(self, settings: AgentSettings, folder: AgentFolder, machine: AgentMachine) -> None:
+    def __init__(
+        self, settings: AgentSettings, folder: AgentFolder, machine: AgentMachine, validated: bool
+    ) -> None:
         self._settings = settings
         self._machine = machine
+        self._validated = validated
         self._boot = mint()
         self._mailbox = Mailbox()
-        numbers = Numbers()
         topics = Topics(settings.control_root, settings.data_root)
         name, broker = settings.name, settings.broker
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
-        inbound = Inbound(self._mailbox, numbers, topics, name, self._boot, __version__)
+        inbound = Inbound(self._mailbox, topics, name, self._boot, __version__)
         frames = SpooledFrames(spool)
         self._courier = Courier(
             topics, name, frames, inbound, bound_nbytes=settings.hold_nbytes, link=link
@@ -156,7 +161,6 @@ class AgentShell:
         self._inbound = inbound
         self._outbound = Outbound(
             self._mailbox,
-            numbers,
             topics,
             name,
             self._cache,
@@ -192,6 +196,8 @@ class AgentShell:
                 self._turn()
         finally:
             self._close()
+            counts = ", ".join(f"{n} {word}" for word, n in self._machine.counts.items() if n)
+            _log.info("ignored, dropped or failed in this boot: %s", counts or "nothing")
         failure = self._outbound.failure or self._inbound.failure
         if failure is not None:
             raise failure
@@ -221,7 +227,13 @@ class AgentShell:
     def _handle(self, event: Event) -> None:
         if isinstance(event, MOVING):
             self._sample_at = min(self._sample_at, time.monotonic() + MOVED_SAMPLE_S)
-        for instruction in self._machine.handle(event, time.monotonic()):
+        instructions = self._machine.handle(event, time.monotonic())
+        if self._validated:
+            self._machine.validate()
+        explained = _log.isEnabledFor(logging.DEBUG)
+        for instruction in instructions:
+            if explained:
+                _log.debug("%s, as %s", in_words(instruction), self._machine.cause)
             self._outbound.carry_out(instruction)
 
     def _close(self) -> None:

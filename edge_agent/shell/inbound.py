@@ -31,7 +31,6 @@ from edge_agent.machine.records.events import (
     TaskExecuted,
 )
 from edge_agent.shell.mailbox import Mailbox
-from edge_agent.shell.numbers import Numbers
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused
 from wire.frame_head import FrameHead
@@ -52,14 +51,12 @@ class Inbound:
     def __init__(
         self,
         mailbox: Mailbox,
-        numbers: Numbers,
         topics: Topics,
         name: str,
         boot: str,
         agent_version: str,
     ) -> None:
         self._mailbox = mailbox
-        self._numbers = numbers
         self._topics = topics
         self._name = name
         self._boot = boot
@@ -163,7 +160,7 @@ class Inbound:
     def segments_prepared(self, prepared: dict[str, int]) -> None:
         self._mailbox.put(SegmentsPrepared(prepared))
 
-    def partition_ready(self, partition: PartitionId, loaded: Loaded) -> None:
+    def partition_ready(self, number: int, partition: PartitionId, loaded: Loaded) -> None:
         how = "streamed" if loaded.streamed else "resident"
         _log.info(
             "loaded %s in %.2f s, %s, after %.2f s of preparing",
@@ -174,7 +171,7 @@ class Inbound:
         )
         self._mailbox.put(
             PartitionReady(
-                self._numbers.answered(),
+                number,
                 partition,
                 loaded.streamed,
                 loaded.load_s,
@@ -185,22 +182,22 @@ class Inbound:
         )
 
     def load_refused(
-        self, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
+        self, number: int, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
     ) -> None:
         _log.error("cannot load %s: %s", partition, error)
-        number = self._numbers.answered()
         self._mailbox.put(LoadRefused(number, partition, error.kind, error.reason, corrupt))
 
-    def partition_gone(self, partition: PartitionId, evict_s: float, now_nbytes: int) -> None:
+    def partition_gone(
+        self, number: int, partition: PartitionId, evict_s: float, rss_nbytes: int
+    ) -> None:
         _log.info("evicted %s in %.2f s", partition, evict_s)
-        number = self._numbers.answered()
-        self._mailbox.put(PartitionGone(number, partition, evict_s, now_nbytes))
+        self._mailbox.put(PartitionGone(number, partition, evict_s, rss_nbytes))
 
-    def task_executed(self, task: TaskId, executed: Executed) -> None:
+    def task_executed(self, number: int, task: TaskId, executed: Executed) -> None:
         _log.debug("executed %s in %.3f s", task, executed.compute_s)
         self._mailbox.put(
             TaskExecuted(
-                number=self._numbers.answered(),
+                number=number,
                 task=task,
                 emitted=executed.emitted.header,
                 decode_s=executed.decode_s,
@@ -210,9 +207,10 @@ class Inbound:
             )
         )
 
-    def execution_failed(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
+    def execution_failed(
+        self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
+    ) -> None:
         _log.error("task %s failed: %s", task, error)
-        number = self._numbers.answered()
         self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal))
 
     def blob_rotten(self, digest: str) -> None:

@@ -48,7 +48,7 @@ def _restore(state: State, stored: StoredRun) -> None:
         options=stored.options,
         count=stored.count,
         end_cut=0,
-        life=lifecycle_of("run", stored.run, "accepted", state.now),
+        life=lifecycle_of("run", stored.run, "accepted", state.now, state.cause),
         begun_at=state.now - stored.age_s,
         active_at=state.now,
         heard_at=state.now,

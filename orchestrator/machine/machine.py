@@ -15,6 +15,7 @@ from orchestrator.machine.devices import liveness, reports, result_frames, sessi
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
 from orchestrator.machine.records.agenda import Look
+from orchestrator.machine.records.cause import stimulus_of
 from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
@@ -96,6 +97,7 @@ class OrchestratorMachine:
         state = self.state
         slept = self._wake_at is not None and now > self._wake_at + SLEPT_S
         state.advance(now)
+        state.cause.stimulus = stimulus_of(event)
         if slept:
             liveness.heard_again(state)
         HANDLERS[type(event)](state, event)
@@ -105,6 +107,11 @@ class OrchestratorMachine:
         commands = self._commands()
         self._wake_at = self._next_wake()
         return [*out, *commands, *inputs]
+
+    @property
+    def cause(self) -> str:
+        """What the last instructions answer, in words."""
+        return str(self.state.cause)
 
     def validate(self) -> None:
         """Raises `InvariantBroken` if a record contradicts another. Looks at everything."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TypeVar
 
+from orchestrator.planner.crowd import Crowd
 from orchestrator.planner.measured import LEAST_S, Measured
+from orchestrator.planner.rates import LINK_NBYTES_PER_S, Rates, rtt_s
 from orchestrator.planner.recent import Recent
 from orchestrator.planner.stages import BATCH, Work
 from orchestrator.planner.times import SegmentTime
@@ -21,15 +22,12 @@ from wire.manifest import Manifest, SegmentSpec
 from wire.messages.telemetry import Telemetry
 
 COST_PER_S = 2e10  # multiply-adds; a laptop's core does 1e11 in fp32, an old phone's 5e9
-LINK_NBYTES_PER_S = 2e7  # a phone on Wi-Fi that it shares with few
 LOAD_NBYTES_PER_S = 3e8  # mapping and prepacking from flash
-LINK_RTT_S = 0.02
 SESSION_S = 0.02  # creating one ONNX Runtime session, without its weights
 RATED_NBYTES = 1 << 20
 HOP_S = 0.003  # unpacking a frame, packing another
 
 ModelKey = tuple[str, bool]  # the model's digest, and whether outputs are exact
-Key = TypeVar("Key")
 
 
 class Estimates:
@@ -38,11 +36,17 @@ class Estimates:
 
     def __init__(self) -> None:
         self._models: dict[ModelKey, Measured] = {}
-        self._restored: dict[ModelKey, list[SegmentTime]] = {}
-        self._task_s: dict[tuple[str, PartitionId], Recent] = {}
+        self._restored: dict[ModelKey, dict[str, list[SegmentTime]]] = {}  # by device
+        self._task_s: dict[str, dict[PartitionId, Recent]] = {}  # by device
+        self._ran: dict[str, set[str]] = {}  # by model, the devices that `_task_s` has it for
         self._cost_per_s: dict[str, Recent] = {}
+        self._at_work: dict[str, float] = {}  # of the same, the middle ones
+        self._speeds = Crowd()  # of the same, those heard last
         self._fetch_rate: dict[str, Recent] = {}
+        self._fetches: dict[str, float] = {}  # of the same, the middle ones
         self._load_rate: dict[str, Recent] = {}
+        self._ratios: dict[ModelKey, tuple[tuple[int, int], float]] = {}  # with what they are of
+        self._learned = 0  # rises when a speed changes that ratios are made of
         self.news = 0
 
     # --- learning -----------------------------------------------------------------------------
@@ -50,11 +54,15 @@ class Estimates:
     def learn_task(self, device: str, partition: PartitionId, cost: float, compute_s: float) -> int:
         """How many tasks of this partition the device has been seen to do lately."""
         seconds = max(compute_s, LEAST_S)
-        known = self._task_s.setdefault((device, partition), Recent())
+        self._ran.setdefault(partition.model, set()).add(device)
+        known = self._task_s.setdefault(device, {}).setdefault(partition, Recent())
         self.news += not known
         known.add(seconds)
         if cost > 0:
-            _add(self._cost_per_s, device, cost / seconds)
+            speed = _add(self._cost_per_s, device, cost / seconds)
+            self._at_work[device] = speed.middle
+            self._speeds.tell(device, speed.middle)
+            self._learned += 1
         return len(known)
 
     def learn_frames(
@@ -90,29 +98,39 @@ class Estimates:
         """Of less than a mebibyte a load or a fetch shows what any costs, and no rate: a tiny
         model would make its devices look a thousand times too slow for a large one."""
         if fetched_nbytes >= RATED_NBYTES and fetch_s > LEAST_S:
-            _add(self._fetch_rate, device, fetched_nbytes / fetch_s)
+            rate = _add(self._fetch_rate, device, fetched_nbytes / fetch_s)
+            self._fetches[device] = rate.middle
         if loaded_nbytes >= RATED_NBYTES and load_s > LEAST_S:
             _add(self._load_rate, device, loaded_nbytes / load_s)
 
     def restore(self, times: Sequence[SegmentTime]) -> None:
         """What was measured before a restart; used once the model is told."""
         for each in times:
-            self._restored.setdefault((each.model, each.exact), []).append(each)
+            by_device = self._restored.setdefault((each.model, each.exact), {})
+            by_device.setdefault(each.device, []).append(each)
 
     def forget(self, device: str) -> None:
         for table in (self._cost_per_s, self._fetch_rate, self._load_rate):
             table.pop(device, None)
-        self._task_s = {key: known for key, known in self._task_s.items() if key[0] != device}
+        for middles in (self._at_work, self._fetches):
+            middles.pop(device, None)
+        self._speeds.forget(device)
+        self._learned += 1
+        for partition in self._task_s.pop(device, ()):
+            self._ran[partition.model].discard(device)
         for measured in self._models.values():
             measured.forget(device)
         for times in self._restored.values():
-            times[:] = [each for each in times if each.device != device]
+            times.pop(device, None)
 
     def forget_model(self, digest: str) -> None:
         for exact in (False, True):
-            self._models.pop((digest, exact), None)
-            self._restored.pop((digest, exact), None)
-        self._task_s = {key: s for key, s in self._task_s.items() if key[1].model != digest}
+            for table in (self._models, self._restored, self._ratios):
+                table.pop((digest, exact), None)
+        for device in self._ran.pop(digest, ()):
+            known = self._task_s[device]
+            for partition in [each for each in known if each.model == digest]:
+                del known[partition]
 
     # --- models -------------------------------------------------------------------------------
 
@@ -125,8 +143,9 @@ class Estimates:
                 [segment.cost for segment in manifest.segments],
                 [cut.bound_nbytes for cut in manifest.cuts],
             )
-            for each in self._restored.pop(key, ()):
-                measured.restore(each.device, each.segment, each.seconds)
+            for times in self._restored.pop(key, {}).values():
+                for each in times:
+                    measured.restore(each.device, each.segment, each.seconds)
             self._models[key] = measured
         return measured
 
@@ -151,39 +170,57 @@ class Estimates:
     # --- devices ------------------------------------------------------------------------------
 
     def cost_per_s(self, device: str, readings: Telemetry | None) -> float:
-        known = self._own_speed(device, readings)
-        if known is not None:
-            return known
-        others = [each.middle for each in self._cost_per_s.values()]
-        return median(others) if others else COST_PER_S
+        """Multiply-adds a second of any work: its own, or the middle one of those heard last."""
+        own = self._own_speed(device, readings)
+        return own if own is not None else self._speeds.middle or COST_PER_S
 
     def _own_speed(self, device: str, readings: Telemetry | None) -> float | None:
         told = readings.cost_per_s if readings is not None else None
         measured = self._cost_per_s.get(device)
         return measured.middle if measured is not None else told or None
 
-    def speed_on(
-        self, manifest: Manifest, exact: bool, device: str, readings: Telemetry | None
-    ) -> float:
-        """Multiply-adds a second on this model: as measured there; or as much more or less than
-        those who ran it as the device is faster or slower than they are at other work."""
-        speeds = self.of(manifest, exact).speeds
-        if device in speeds:
-            return speeds[device]
-        general = self.cost_per_s(device, readings)
-        ratios = [
-            speed / self._cost_per_s[other].middle
-            for other, speed in speeds.items()
-            if other in self._cost_per_s
-        ]
-        return general * (median(ratios) if ratios else 1.0)
+    def _ratio(self, manifest: Manifest, exact: bool) -> float:
+        """How much faster the devices that told of the model last are on it than at other work."""
+        key, measured = (manifest.digest, exact), self.of(manifest, exact)
+        of = (measured.revision, self._learned)
+        known = self._ratios.get(key)
+        if known is None or known[0] != of:
+            ratios = [
+                speed / self._cost_per_s[device].middle
+                for device in measured.heard
+                if device in self._cost_per_s and (speed := measured.speed(device))
+            ]
+            known = self._ratios[key] = of, median(ratios) if ratios else 1.0
+        return known[1]
 
-    def hop_s(self, manifest: Manifest, exact: bool, device: str) -> float:
-        measured = self.of(manifest, exact).hop_s(device)
-        return HOP_S if measured is None else measured
+    def rates(self, manifest: Manifest, exact: bool) -> Rates:
+        """Of all devices, as they are now: for offers."""
+        measured = self.of(manifest, exact)
+        ran = measured.devices
+        speeds = {device: speed for device in ran if (speed := measured.speed(device))}
+        hops = {device: s for device in ran if (s := measured.hop_s(device)) is not None}
+        return Rates(
+            usual=self._speeds.middle or COST_PER_S,
+            ratio=self._ratio(manifest, exact),
+            on_model=speeds,
+            at_work=self._at_work.copy(),
+            fetches=self._fetches.copy(),
+            hops=hops,
+            usual_hop_s=measured.usual_hop_s or HOP_S,
+        )
 
-    def rtt_s(self, readings: Telemetry | None) -> float:
-        return _rtt_s(readings)
+    def rates_on(self, manifest: Manifest, exact: bool, device: str) -> Rates:
+        """Of one device alone."""
+        measured = self.of(manifest, exact)
+        speed, hop_s = measured.speed(device), measured.hop_s(device)
+        return Rates(
+            usual=self._speeds.middle or COST_PER_S,
+            ratio=self._ratio(manifest, exact),
+            on_model={device: speed} if speed else {},
+            at_work=self._at_work,
+            fetches=self._fetches,
+            usual_hop_s=HOP_S if hop_s is None else hop_s,
+        )
 
     def link_nbytes_per_s(self, device: str, readings: Telemetry | None) -> float:
         told = readings.link_nbytes_per_s if readings is not None else None
@@ -203,14 +240,14 @@ class Estimates:
         segments: Sequence[SegmentSpec],
     ) -> float:
         """One task: this partition as measured, its segments as profiled, or by its cost."""
-        task = self._task_s.get((device, partition))
+        task = self._task_s.get(device, {}).get(partition)
         if task is not None:
             return task.middle
         measured = self._models.get((partition.model, partition.exact))
         if measured is None:
             rate = self.cost_per_s(device, readings)
             return sum(segment.cost for segment in segments) / rate
-        rate = measured.speeds.get(device) or self.cost_per_s(device, readings)
+        rate = measured.speed(device) or self.cost_per_s(device, readings)
         total = 0.0
         for segment in segments:
             seconds = measured.seconds(device, segment.index)
@@ -221,7 +258,7 @@ class Estimates:
         if missing_nbytes <= 0:
             return 0.0
         rate = self._fetches_at(device) or self.link_nbytes_per_s(device, readings)
-        return _rtt_s(readings) + missing_nbytes / rate
+        return rtt_s(readings) + missing_nbytes / rate
 
     def load_s(self, device: str, readings: Telemetry | None, nbytes: int, segments: int) -> float:
         told = readings.load_nbytes_per_s if readings is not None else None
@@ -231,13 +268,10 @@ class Estimates:
 
     def transfer_s(self, device: str, readings: Telemetry | None, nbytes: int) -> float:
         """Until `nbytes` of a frame have come to the device; the slower end is taken as its."""
-        return _rtt_s(readings) + nbytes / self.link_nbytes_per_s(device, readings)
+        return rtt_s(readings) + nbytes / self.link_nbytes_per_s(device, readings)
 
 
-def _rtt_s(readings: Telemetry | None) -> float:
-    told = readings.link_rtt_s if readings is not None else None
-    return LINK_RTT_S if told is None else told
-
-
-def _add(table: dict[Key, Recent], key: Key, value: float) -> None:
-    table.setdefault(key, Recent()).add(value)
+def _add(table: dict[str, Recent], device: str, value: float) -> Recent:
+    known = table.setdefault(device, Recent())
+    known.add(value)
+    return known

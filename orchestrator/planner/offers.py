@@ -1,15 +1,17 @@
 """What one usable device brings, and whether it can serve a range of segments.
 
 Facts and arithmetic only. How long a range takes there is `stages`; which range it gets is
-decided in `partitioning` and `placement`.
+decided in `partitioning` and `ranking`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
+from orchestrator.planner.needs import Needs, opset_of
 from wire.manifest import Manifest, SegmentSpec
 from wire.memory import resident_need, streamed_need
 
@@ -44,35 +46,72 @@ class SegmentRange:
     device: str | None = None
 
 
-class Room:
-    """Which ranges one device takes. Asks what they need as seldom as it can: with more segments
-    no range needs less, except for the frames that it holds."""
+class Fleet(Sequence[Offer]):
+    """Offers that are also found by their device's name."""
 
-    def __init__(self, manifest: Manifest, offer: Offer) -> None:
-        self._manifest, self._offer = manifest, offer
-        self._end = len(manifest.segments)
+    def __init__(self, offers: Iterable[Offer]) -> None:
+        self._offers = tuple(offers)
+        self._by_name = {offer.device: offer for offer in self._offers}
+
+    @staticmethod
+    def of(offers: Sequence[Offer]) -> Fleet:
+        """As it is, if it is a fleet already: nothing is gone through again."""
+        return offers if isinstance(offers, Fleet) else Fleet(offers)
+
+    def named(self, device: str | None) -> Offer | None:
+        return self._by_name.get(device or "")
+
+    @overload
+    def __getitem__(self, at: int) -> Offer: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Offer, ...]: ...
+    def __getitem__(self, at: int | slice) -> Offer | tuple[Offer, ...]:
+        return self._offers[at]
+
+    def __len__(self) -> int:
+        return len(self._offers)
+
+
+def streams(needs: Needs, offer: Offer, first: int, last: int) -> bool | None:
+    """Whether the device would stream the range; None if it does not take it."""
+    count, resident = last - first, needs.resident[first][last - first]
+    if (
+        needs.disk[first][count] > offer.disk_nbytes
+        or needs.opsets[first][count] > offer.max_opset
+        or needs.hold_nbytes(first, last) > offer.hold_nbytes
+    ):
+        return None
+    if resident <= offer.budget_nbytes:
+        return False
+    streamable = needs.streamed[first][count] <= offer.budget_nbytes
+    return True if streamable and resident > offer.told_nbytes else None
+
+
+class Room:
+    """Which ranges one device takes. With more segments no range needs less, except for the
+    frames that it holds: so the last one is found by halving."""
+
+    def __init__(self, needs: Needs, offer: Offer) -> None:
+        self._needs, self._offer = needs, offer
+        self._holds_all = needs.most_hold_nbytes <= offer.hold_nbytes
 
     def ranges(self, first: int) -> Iterator[tuple[int, bool]]:
         """Each possible last segment, and whether the range would be streamed."""
-        offer, told = self._offer, self._offer.told_nbytes
-        whole = self._until(first, lambda some: resident_need(some) > offer.budget_nbytes)
-        streamed = self._until(first, lambda some: streamed_need(some) > offer.budget_nbytes)
-        large = self._until(first, lambda some: resident_need(some) > told)
-        able = self._until(first, lambda some: not _is_able(some, offer))
-        for last in range(first, min(able, max(whole, streamed))):
-            if hold_need(self._manifest, first, last) > offer.hold_nbytes:
+        needs, offer = self._needs, self._offer
+        resident = needs.resident[first]
+        whole = bisect_right(resident, offer.budget_nbytes)
+        large = bisect_right(resident, offer.told_nbytes)
+        streamed = bisect_right(needs.streamed[first], offer.budget_nbytes)
+        able = min(
+            bisect_right(needs.disk[first], offer.disk_nbytes),
+            bisect_right(needs.opsets[first], offer.max_opset),
+        )
+        for last in range(first, first + min(able, max(whole, streamed))):
+            must_stream = last - first >= whole
+            if must_stream and not large <= last - first < streamed:
                 continue
-            if last < whole:
-                yield last, False
-            elif large <= last < streamed:
-                yield last, True
-
-    def _until(self, first: int, beyond: Callable[[Sequence[SegmentSpec]], bool]) -> int:
-        """The first last segment with which the range is beyond."""
-        segments = self._manifest.segments
-        lasts = range(first, self._end)
-        at = bisect_left(lasts, True, key=lambda last: beyond(segments[first : last + 1]))
-        return first + at
+            if self._holds_all or needs.hold_nbytes(first, last) <= offer.hold_nbytes:
+                yield last, must_stream
 
 
 def fits(
@@ -103,7 +142,3 @@ def hold_need(manifest: Manifest, first: int, last: int) -> int:
 def disk_need(segments: Sequence[SegmentSpec]) -> int:
     unique = {blob.digest: blob.nbytes for segment in segments for blob in segment.blobs}
     return sum(unique.values())
-
-
-def opset_of(segment: SegmentSpec) -> int:
-    return segment.opsets.get("", segment.opsets.get("ai.onnx", 0))

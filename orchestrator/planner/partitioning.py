@@ -4,30 +4,29 @@ A pure function of manifest, fleet and work: of all ways to give each device at 
 the one by which a batch is through soonest (`stages` says how long that is). A device that would
 make the batch slower is left out. A range larger than a device's memory is streamed there. Only
 if there is no such way do devices serve several ranges each, one loaded after another. Which
-device a range really goes to is placement, by what each has loaded and cached.
+device a range really goes to is decided in `ranking`, by what each has loaded and cached.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice, zip_longest
 
-from orchestrator.planner.offers import (
-    Offer,
-    SegmentRange,
-    disk_need,
-    fits,
-    hold_need,
-    opset_of,
-)
-from orchestrator.planner.search import Search
+from orchestrator.planner.kinds import kinds_of
+from orchestrator.planner.lacks import homeless, too_small
+from orchestrator.planner.needs import Needs
+from orchestrator.planner.offers import Fleet, Offer, SegmentRange, fits
+from orchestrator.planner.search import KINDS, PartitionSearch
 from orchestrator.planner.sharing import shared_ranges
+from orchestrator.planner.shortlist import shortlist
 from orchestrator.planner.stages import Stage, Work, batch_s, shared, stage_of
-from wire.errors import FleetTooSmall, InvalidInput, NoDevice
-from wire.manifest import Manifest, SegmentSpec
-from wire.memory import resident_need
-from wire.quantities import mebibytes
+from wire.errors import InvalidInput, NoDevice
+from wire.manifest import Manifest
+
+MOST_KINDS = 1024  # looked at before the model is taken not to fit with one range on each device
+MORE_KINDS = 4  # times as many, when too few were looked at
 
 
 def partition(
@@ -35,11 +34,14 @@ def partition(
     fleet: Sequence[Offer],
     wanted: int | None = None,
     work: Work | None = None,
+    preferred: Collection[str] = (),
 ) -> tuple[SegmentRange, ...]:
     """Contiguous ranges that cover the model, each of which fits a device.
 
-    `wanted` None: as many as make the batch fastest. Raises `NoDevice`, `FleetTooSmall` (what is
-    missing, and where) or `InvalidInput` (a `wanted` that cannot be).
+    `wanted` None: as many as make the batch fastest. `preferred`: devices to look at first where
+    there are more than a search can look at, such as those that have ranges loaded or cached.
+    Raises `NoDevice`, `FleetTooSmall` (what is missing, and where) or `InvalidInput` (a `wanted`
+    that cannot be).
     """
     if not fleet:
         raise NoDevice("no device is online: start an agent with `crowdpipe agent`")
@@ -47,21 +49,60 @@ def partition(
     work = work or Work.estimated(manifest)
     own = None
     if wanted is None or wanted <= len(fleet):
-        own = Search(manifest, work, fleet, wanted).best()
-    ranges = own or shared_ranges(manifest, work, fleet, wanted)
+        own = _one_each(manifest, fleet, wanted, work, preferred)
+    ranges = own or _in_turns(manifest, fleet, wanted, work, preferred)
     if ranges is None:
         raise too_small(manifest, fleet, wanted)
     return ranges
+
+
+def worth_asking(
+    manifest: Manifest, fleet: Sequence[Offer], work: Work, preferred: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Devices that may be of use to the model, where there are too many to look at all."""
+    if len(fleet) <= KINDS:
+        return tuple(offer.device for offer in fleet)
+    kinds = shortlist(kinds_of(fleet), Needs(manifest), work, KINDS, preferred)
+    ranks = zip_longest(*(kind.devices[:KINDS] for kind in kinds))
+    return tuple(islice((name for rank in ranks for name in rank if name is not None), KINDS))
+
+
+def _one_each(
+    manifest: Manifest,
+    fleet: Sequence[Offer],
+    wanted: int | None,
+    work: Work,
+    preferred: Collection[str],
+) -> tuple[SegmentRange, ...] | None:
+    """Each device with one range. Where no plan is found, more devices are looked at: a model
+    that is large for them may need more than are fast."""
+    most = KINDS
+    while True:
+        found = PartitionSearch(manifest, work, fleet, wanted, most, preferred).best()
+        if found or most >= min(len(fleet), MOST_KINDS):
+            return found
+        most *= MORE_KINDS
+
+
+def _in_turns(
+    manifest: Manifest,
+    fleet: Sequence[Offer],
+    wanted: int | None,
+    work: Work,
+    preferred: Collection[str],
+) -> tuple[SegmentRange, ...] | None:
+    needs, kinds = Needs(manifest), kinds_of(fleet)
+    few = shortlist(kinds, needs, work, KINDS, preferred)
+    found = shared_ranges(needs, work, few, wanted)
+    return found if found or len(few) == len(kinds) else shared_ranges(needs, work, kinds, wanted)
 
 
 def require(manifest: Manifest, fleet: Sequence[Offer], wanted: int | None) -> None:
     """Raises what `partition` would, sooner where nobody asked for a number."""
     if not fleet or wanted is not None:
         partition(manifest, fleet, wanted)
-        return
-    for index in range(len(manifest.segments)):
-        if not any(fits(manifest, index, index, offer) for offer in fleet):
-            raise too_small(manifest, fleet, None)
+    elif homeless(manifest, fleet) is not None:
+        raise too_small(manifest, fleet, None)
 
 
 def check_wanted(manifest: Manifest, wanted: int | None) -> None:
@@ -77,15 +118,15 @@ def estimated_s(
     manifest: Manifest, fleet: Sequence[Offer], ranges: Sequence[SegmentRange], work: Work
 ) -> float:
     """Seconds of a batch with each range on its device; infinite when one is not there, or does
-    not take it."""
-    offers = {offer.device: offer for offer in fleet}
-    on: dict[str, list[SegmentRange]] = defaultdict(list)
+    not take it. Who asks often gives a `Fleet`, in which devices are found by name."""
+    offers = Fleet.of(fleet)
+    on: dict[Offer, list[SegmentRange]] = defaultdict(list)
     for each in ranges:
-        offer = offers.get(each.device or "")
+        offer = offers.named(each.device)
         if offer is None or not _takes(manifest, each, offer):
             return math.inf
-        on[offer.device].append(each)
-    stages = (_together(manifest, work, offers[name], mine) for name, mine in on.items())
+        on[offer].append(each)
+    stages = (_together(manifest, work, offer, mine) for offer, mine in on.items())
     return batch_s(stages, work.items)
 
 
@@ -114,64 +155,3 @@ def _together(manifest: Manifest, work: Work, offer: Offer, mine: Sequence[Segme
 
 def _weights(manifest: Manifest, each: SegmentRange) -> int:
     return sum(segment.weight_nbytes for segment in manifest.segments[each.first : each.last + 1])
-
-
-def too_small(manifest: Manifest, fleet: Sequence[Offer], wanted: int | None) -> FleetTooSmall:
-    """The error that says which segment lacks what, or that so few partitions are too few."""
-    for segment in manifest.segments:
-        alone = segment.index
-        if not any(fits(manifest, alone, alone, offer) for offer in fleet):
-            return FleetTooSmall(_lack_of(manifest, segment, fleet))
-    memory = max(offer.budget_nbytes for offer in fleet)
-    disk = max(offer.disk_nbytes for offer in fleet)
-    return FleetTooSmall(
-        f"model '{manifest.name}' ({mebibytes(resident_need(manifest.segments))} loaded) does not "
-        f"fit the devices{_in_partitions(wanted)}: the largest has {mebibytes(memory)} of "
-        f"memory and {mebibytes(disk)} of disk; {_way_out(wanted)}"
-    )
-
-
-def _in_partitions(wanted: int | None) -> str:
-    if wanted is None:
-        return ""
-    return f" in {wanted} partition{'s' if wanted > 1 else ''}"
-
-
-def _way_out(wanted: int | None) -> str:
-    if wanted is None:
-        return "let agents use more, or add devices"
-    return "ask for more partitions, or leave the number to the planner"
-
-
-def _lack_of(manifest: Manifest, segment: SegmentSpec, fleet: Sequence[Offer]) -> str:
-    where = f"segment {segment.index} of model '{manifest.name}'"
-    need = resident_need([segment])
-    best = max(fleet, key=lambda offer: offer.budget_nbytes)
-    if need > best.budget_nbytes:
-        missing = need - best.budget_nbytes
-        return (
-            f"{where} needs {mebibytes(need)} of memory, and the largest budget is "
-            f"{mebibytes(best.budget_nbytes)} on {best.device}: {mebibytes(missing)} are missing; "
-            f"raise an agent's memory budget or add a larger device"
-        )
-    opset, highest = opset_of(segment), max(offer.max_opset for offer in fleet)
-    if opset > highest:
-        return (
-            f"{where} uses opset {opset}, and the highest that a device takes is {highest}; "
-            f"update ONNX Runtime on a device"
-        )
-    hold = hold_need(manifest, segment.index, segment.index)
-    most = max(offer.hold_nbytes for offer in fleet)
-    if hold > most:
-        return (
-            f"one item at {where} takes up to {mebibytes(hold)}, and no device holds more than "
-            f"{mebibytes(most)}: {mebibytes(hold - most)} are missing; lower the model's bounds "
-            f"with --max-shape, or let an agent hold more"
-        )
-    disk, room = disk_need([segment]), max(offer.disk_nbytes for offer in fleet)
-    if disk > room:
-        return (
-            f"{where} takes {mebibytes(disk)} of disk, and the largest cache is "
-            f"{mebibytes(room)}: {mebibytes(disk - room)} are missing; let an agent cache more"
-        )
-    return f"no single device has the memory, disk and ONNX Runtime that {where} needs"

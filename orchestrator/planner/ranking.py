@@ -2,7 +2,7 @@
 
 Pure: facts about candidates in, ranked choices with a sentence each out. A policy is an ordered
 list of small functions. Checks no memory and knows no liveness: who may be asked at all is
-decided before, in planning.
+decided before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from heapq import nsmallest
 
 from wire.errors import InvalidInput
 from wire.quantities import mebibytes
@@ -180,19 +181,32 @@ def rank(
     policy: str = "affinity",
     cached_share: float = 0.5,
     meant: str | None = None,
+    most: int | None = None,
 ) -> list[Choice]:
-    """All candidates, best first; equal ones by name, so that every replay decides alike. By
-    affinity, the device that the planner meant comes first in its tier."""
+    """Best first, and no more than `most`; equal ones by name, so that every replay decides alike.
+    By affinity, the device that the planner meant comes first in its tier."""
     check_policy(policy)
     choices = [judge(candidate, cached_share) for candidate in candidates]
     order = POLICIES[policy]
 
-    def key(choice: Choice) -> tuple[float, ...]:
+    def key(choice: Choice) -> tuple[tuple[float, ...], str]:
         first, *rest = order(choice)
         other = choice.device != meant and policy == "affinity"
-        return (first, float(other), *rest)
+        return (first, float(other), *rest), choice.device
 
-    return sorted(choices, key=lambda choice: (*key(choice), choice.device))
+    return sorted(choices, key=key) if most is None else nsmallest(most, choices, key=key)
+
+
+def enough_choices(partitions: int, fixed: int = 0) -> int:
+    """How many choices for each partition, best first, can make a difference to `spread`.
+
+    Say there are n partitions. A choice is passed over if its device is taken by another partition,
+    or if those that come after cannot all have one without it. Such devices are part of every way
+    to give those partitions one each, and a way has one device for each partition: so with the
+    taken ones they are at most n - 1, and of the first n choices one is left. For the same reason a
+    partition with n choices never goes without, and some device among n is used by nobody. Fixed
+    devices may be among the first choices, and come on top."""
+    return partitions + fixed
 
 
 def spread(
@@ -202,26 +216,39 @@ def spread(
     it can still have one each. With fewer devices than partitions, the least used and not the
     neighbour's. `fixed` partitions stay where they are (their entry is None)."""
     taken = dict(fixed or {})
-    free = [index for index in range(len(ranked)) if index not in taken]
-    if _matched({i: [c.device for c in ranked[i]] for i in free}, set(taken.values())):
-        return _one_each(ranked, taken, free)
-    return _shared(ranked, taken, free)
+    enough = enough_choices(len(ranked), len(set(taken.values())))
+    ranked = [choices[:enough] for choices in ranked]  # there may be thousands
+    if one_each(ranked, taken):
+        return _one_each(ranked, taken)
+    return _shared(ranked, taken)
 
 
 def one_each(ranked: Sequence[Sequence[Choice]], fixed: Mapping[int, str]) -> bool:
     """Whether each partition that is not fixed can have a device of its own."""
-    wishes = {i: [c.device for c in each] for i, each in enumerate(ranked) if i not in fixed}
-    return _matched(wishes, set(fixed.values()))
+    return _matched(_scarce(ranked, fixed), set(fixed.values()))
 
 
-def _one_each(
-    ranked: Sequence[Sequence[Choice]], taken: dict[int, str], free: Sequence[int]
-) -> list[Choice | None]:
-    chosen: list[Choice | None] = [None] * len(ranked)
-    used = set(taken.values())
-    for position, index in enumerate(free):
-        rest = {i: [c.device for c in ranked[i]] for i in free[position + 1 :]}
-        for choice in ranked[index]:
+def _scarce(
+    ranked: Sequence[Sequence[Choice]], fixed: Mapping[int, str], after: int = -1
+) -> dict[int, list[str]]:
+    """The devices of partitions that have so few that the others could leave them without."""
+    enough = enough_choices(len(ranked), len(set(fixed.values())))
+    return {
+        index: [choice.device for choice in choices]
+        for index, choices in enumerate(ranked)
+        if index > after and index not in fixed and len(choices) < enough
+    }
+
+
+def _one_each(ranked: Sequence[Sequence[Choice]], fixed: Mapping[int, str]) -> list[Choice | None]:
+    used = set(fixed.values())
+    chosen: list[Choice | None] = []
+    for index, choices in enumerate(ranked):
+        chosen.append(None)
+        if index in fixed:
+            continue
+        rest = _scarce(ranked, fixed, index)
+        for choice in choices:
             if choice.device not in used and _matched(rest, used | {choice.device}):
                 chosen[index] = choice
                 used.add(choice.device)
@@ -229,22 +256,17 @@ def _one_each(
     return chosen
 
 
-def _shared(
-    ranked: Sequence[Sequence[Choice]], taken: dict[int, str], free: Sequence[int]
-) -> list[Choice | None]:
+def _shared(ranked: Sequence[Sequence[Choice]], fixed: Mapping[int, str]) -> list[Choice | None]:
     chosen: list[Choice | None] = [None] * len(ranked)
-    uses = Counter(taken.values())
-    where = dict(taken)
-    for index in free:
+    uses = Counter(fixed.values())
+    where = dict(fixed)
+    for index, choices in enumerate(ranked):
+        if index in fixed or not choices:
+            continue
         neighbours = {where.get(index - 1), where.get(index + 1)}
-        order = sorted(
-            enumerate(ranked[index]),
-            key=lambda pair: (uses[pair[1].device], pair[1].device in neighbours, pair[0]),
-        )
-        if order:
-            chosen[index] = order[0][1]
-            where[index] = order[0][1].device
-            uses[order[0][1].device] += 1
+        best = min(choices, key=lambda each: (uses[each.device], each.device in neighbours))
+        chosen[index], where[index] = best, best.device
+        uses[best.device] += 1
     return chosen
 
 

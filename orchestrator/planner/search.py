@@ -1,293 +1,211 @@
 """Finds the ranges and devices by which a batch is through soonest, each device with one range.
 
-Dynamic programming over cuts and the devices used so far. What a path took is two numbers, the
-sum of its stages and its slowest step, and neither decides alone, so each state keeps every path
-that no other beats in both. Exact for few devices, or many that are alike. For more, devices are
-gone through in one order, each taking a range or none, in several orders that are then improved
-by exchanging devices. Paths that cannot beat the best one known are given up at once.
+A batch takes the sum of all ranges for its first item, and the slowest pace for each further one.
+So for a given limit to the pace the question is simpler: which plan is soonest for one item?
+Lower limits have fewer ranges to choose from. `prices` answers with a bound, `labels` with plans.
+The search asks along a ladder of paces from the fastest up, then between its rungs where the
+bound leaves most hope, until no pace is left at which a plan could be better. Exact for few
+devices, or many that are alike; for more it ends after a number of steps with the best plan seen,
+measured to be within some two percent of the best there is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush, nlargest
 
-from orchestrator.planner.offers import Offer, Room, SegmentRange
-from orchestrator.planner.stages import Stage, Work, stage_of
+from orchestrator.planner.exchanges import improve
+from orchestrator.planner.incumbent import Incumbent
+from orchestrator.planner.kinds import kinds_of
+from orchestrator.planner.labels import Labels
+from orchestrator.planner.needs import Needs
+from orchestrator.planner.offers import Offer, SegmentRange
+from orchestrator.planner.options import (
+    Path,
+    Rows,
+    fastest,
+    rows_of,
+    size,
+    slowest,
+    slowest_below,
+    within,
+)
+from orchestrator.planner.prices import IMPOSSIBLE, Prices, Rules, bound_of, shortest
+from orchestrator.planner.shortlist import shortlist
+from orchestrator.planner.stages import Work
 from wire.manifest import Manifest
 
-EXACT_LIMIT = 200_000  # steps from state to state, some 0.5 s of Python before any is given up
-STEPS_LIMIT = 200_000  # then the orders of many unlike devices are improved no further
+KINDS = 64  # of devices, that are looked at where nobody says how many
+EXACT_STATES = 64  # sets of devices, up to which all are told apart
+STEPS_LIMIT = 120_000  # options looked at, some 25 ms of Python, when there are more
+EXACT_STEPS_LIMIT = 1_000_000  # never seen to be needed
+WIDTH = 64  # labels that go on from a cut
+LABEL_STEPS = 30_000  # for one question, else fewer labels go on
+ASKED, BEYOND = (
+    12,
+    5,
+)  # questions that are asked in any case, unless it takes so many times the steps
+SLACK = 0.004  # a plan that is sooner by less is not worth the time to find it
+RUNG = 1.5  # of the ladder, the next against the one before
+NARROWER = 0.02  # by so much, and a new question pays
+CLOSE = 0.03  # limits to the pace that differ by less are not told apart
 ALIKE = 0.01  # so much slower for fewer ranges is as good: every range is a device's battery
 
-_Used = tuple[int, ...]
+
+@dataclass(order=True, slots=True)
+class _Span:
+    """Plans whose slowest pace is above `low_s` and at most `high_s`: no batch by one of them
+    takes less than `least_s`. What is known of them was found for paces up to `asked_s`: `rows`,
+    the options that are fast enough, `prices`, and `fill_s`, which no plan is below."""
+
+    least_s: float
+    low_s: float
+    high_s: float = field(compare=False)
+    asked_s: float = field(compare=False)
+    fill_s: float = field(compare=False)
+    prices: Prices = field(compare=False)
+    rows: Rows = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
-    last: int
-    streamed: bool
-    stage: Stage
-
-
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """From the input to some cut. `kind` served the last range, after `before`."""
-
-    fill_s: float
-    pace_s: float
-    count: int
-    first: int = 0
-    option: _Option | None = None
-    kind: int = -1
-    before: _Path | None = None
-
-    def grown(self, first: int, option: _Option, kind: int) -> _Path:
-        return _Path(
-            self.fill_s + option.stage.fill_s,
-            max(self.pace_s, option.stage.pace_s),
-            self.count + 1,
-            first,
-            option,
-            kind,
-            self,
-        )
-
-    def steps(self) -> list[_Path]:
-        """In the order of the ranges."""
-        steps: list[_Path] = []
-        path: _Path | None = self
-        while path is not None and path.option is not None:
-            steps.append(path)
-            path = path.before
-        return steps[::-1]
-
-
-START = _Path(0.0, 0.0, 0)
-
-
-class Search:
-    """`wanted`: so many ranges, or None for the number by which the batch is through soonest."""
+class PartitionSearch:
+    """`wanted`: so many ranges, or None for the number by which the batch is through soonest.
+    At most `most` kinds of devices are looked at, those with a `preferred` device before others."""
 
     def __init__(
-        self, manifest: Manifest, work: Work, fleet: Sequence[Offer], wanted: int | None
+        self,
+        manifest: Manifest,
+        work: Work,
+        fleet: Sequence[Offer],
+        wanted: int | None,
+        most: int = KINDS,
+        preferred: Collection[str] = (),
     ) -> None:
         self._work, self._wanted = work, wanted
         self._end = len(manifest.segments)
-        self._weights = [segment.weight_nbytes for segment in manifest.segments]
-        self._kinds: dict[tuple[float, ...], int] = {}
-        self._offers: list[Offer] = []
-        self._names: list[list[str]] = []
-        for offer in sorted(fleet, key=lambda each: each.device):
-            self._add(offer)
-        self._rooms = {offer.device: Room(manifest, offer) for offer in self._offers}
-        self._table = [
-            [tuple(self._options(offer, first)) for first in range(self._end)]
-            for offer in self._offers
-        ]
-        self._rests = [self._rest(cut) for cut in range(self._end + 1)]
-        self._limit_s = math.inf
-        self._steps = 0
+        needs = Needs(manifest)
+        self._kinds = shortlist(kinds_of(fleet), needs, work, most, preferred)
+        self._rows = rows_of(needs, work, self._kinds)
+        self._counts = tuple(min(len(kind.devices), self._end) for kind in self._kinds)
+        states = math.prod(count + 1 for count in self._counts)
+        self._exact = states <= EXACT_STATES
 
     def best(self) -> tuple[SegmentRange, ...] | None:
         """None if no choice of ranges fits the devices, one each."""
-        found = [path for order in self._orders() for path in self._in_order(order)]
-        if not self._is_small():
-            found = self._exchanged(found)
-        else:
-            self._note(found)
-            found += self._exactly()
-        best = self._choose(found)
-        return None if best is None else self._ranges(best)
+        least, most = (1, self._end) if self._wanted is None else (self._wanted, self._wanted)
+        steps = EXACT_STEPS_LIMIT if self._exact else STEPS_LIMIT
+        known = self._swept(least, most, steps)
+        path = self._fewer(known, steps // 2) if self._wanted is None else known.path
+        return self._ranges(path) if path else None
 
-    # --- what there is ------------------------------------------------------------------------
+    def _swept(self, least: int, most: int, steps: int, limit_s: float = math.inf) -> Incumbent:
+        known = Incumbent(self._work.items - 1, limit_s, 0.0 if self._exact else SLACK)
+        rules = Rules(self._counts, least, min(most, sum(self._counts)))
+        width = EXACT_STATES if self._exact else WIDTH
+        Sweep(self._rows, rules, known, self._low_s(rules.most), steps, width).run()
+        return known
 
-    def _add(self, offer: Offer) -> None:
-        likeness = (
-            offer.budget_nbytes,
-            offer.hold_nbytes,
-            offer.disk_nbytes,
-            offer.max_opset,
-            offer.cost_per_s,
-            offer.link_nbytes_per_s,
-            offer.rtt_s,
-            offer.hop_s,
-            offer.told_nbytes,
+    def _low_s(self, most: int) -> float:
+        """No pace is faster: so many of the fastest devices would share the whole model evenly."""
+        speeds = (
+            kind.offer.cost_per_s
+            for kind, count in zip(self._kinds, self._counts, strict=True)
+            for _ in range(count)
         )
-        kind = self._kinds.setdefault(likeness, len(self._offers))
-        if kind == len(self._offers):
-            self._offers.append(offer)
-            self._names.append([])
-        self._names[kind].append(offer.device)
+        return self._work.before(self._end) / max(sum(nlargest(most, speeds)), 1e-9)
 
-    def _options(self, offer: Offer, first: int) -> Iterator[_Option]:
-        for last, streamed in self._rooms[offer.device].ranges(first):
-            weights = sum(self._weights[first : last + 1]) if streamed else None
-            yield _Option(last, streamed, stage_of(self._work, offer, first, last, weights))
-
-    def _rest(self, cut: int) -> Stage:
-        """What no way from this cut to the end can do without."""
-        fastest = max(max(offer.cost_per_s for offer in self._offers), 1e-9)
-        if cut == self._end:
-            return Stage(0.0, 0.0)
-        slowest = max(self._work.costs[cut:]) / fastest
-        return Stage(self._work.cost(cut, self._end - 1) / fastest, slowest)
-
-    # --- judging paths ------------------------------------------------------------------------
-
-    def _batch_s(self, path: _Path) -> float:
-        return path.fill_s + (self._work.items - 1) * path.pace_s
-
-    def _is_hopeless(self, path: _Path, cut: int, speed_left: float) -> bool:
-        """Even if the devices that are left share the rest as they never could. `speed_left` is
-        of all of them together."""
-        rest = self._rests[cut]
-        shared_s = self._work.cost(cut, self._end - 1) / max(speed_left, 1e-9)
-        pace_s = max(path.pace_s, rest.pace_s, shared_s)
-        least_s = path.fill_s + rest.fill_s + (self._work.items - 1) * pace_s
-        return least_s > self._limit_s * (1 + ALIKE)
-
-    def _note(self, whole: Sequence[_Path]) -> None:
-        """Paths to the end: nothing much slower than the best of them is of interest."""
-        self._limit_s = min([self._limit_s, *map(self._batch_s, whole)])
-
-    def _choose(self, whole: Sequence[_Path]) -> _Path | None:
-        if not whole:
-            return None
-        limit_s = min(map(self._batch_s, whole)) * (1 + ALIKE)
-        good = [path for path in whole if self._batch_s(path) <= limit_s]
-        return min(good, key=lambda path: (path.count, self._batch_s(path)))
-
-    def _may_grow(self, path: _Path) -> bool:
-        return self._wanted is None or path.count < self._wanted
-
-    def _may_end(self, path: _Path) -> bool:
-        return self._wanted in (None, path.count)
-
-    # --- exactly ------------------------------------------------------------------------------
-
-    def _is_small(self) -> bool:
-        states = math.prod(len(names) + 1 for names in self._names)
-        return states * len(self._names) * self._end * self._end // 2 <= EXACT_LIMIT
-
-    def _exactly(self) -> list[_Path]:
-        reached: list[dict[_Used, list[_Path]]] = [{} for _ in range(self._end + 1)]
-        reached[0][(0,) * len(self._offers)] = [START]
-        for cut in range(self._end):
-            for used, front in reached[cut].items():
-                for kind, names in enumerate(self._names):
-                    if used[kind] < len(names):
-                        after = (*used[:kind], used[kind] + 1, *used[kind + 1 :])
-                        self._grow(front, cut, kind, after, reached)
-        fronts = reached[self._end].values()
-        return [path for front in fronts for path in front if self._may_end(path)]
-
-    def _grow(
-        self,
-        front: Sequence[_Path],
-        cut: int,
-        kind: int,
-        after: _Used,
-        reached: Sequence[dict[_Used, list[_Path]]],
-    ) -> None:
-        unused = (len(names) - count for names, count in zip(self._names, after, strict=True))
-        left = sum(n * offer.cost_per_s for n, offer in zip(unused, self._offers, strict=True))
-        for path in front:
-            for option in self._table[kind][cut] if self._may_grow(path) else ():
-                grown = path.grown(cut, option, kind)
-                if not self._is_hopeless(grown, option.last + 1, left):
-                    _keep(reached[option.last + 1].setdefault(after, []), grown)
-
-    # --- in an order --------------------------------------------------------------------------
-
-    def _orders(self) -> list[list[int]]:
-        """Kinds, one entry per device: the fast first and last, the well connected, the large."""
-        each = [kind for kind, names in enumerate(self._names) for _ in names]
-        offers = self._offers
-        return [
-            sorted(each, key=lambda kind: -offers[kind].cost_per_s),
-            sorted(each, key=lambda kind: offers[kind].cost_per_s),
-            sorted(each, key=lambda kind: -offers[kind].link_nbytes_per_s),
-            sorted(each, key=lambda kind: -offers[kind].budget_nbytes),
-        ]
-
-    def _in_order(self, order: Sequence[int]) -> list[_Path]:
-        """The best ways in which each device takes the next range, or none."""
-        layer: dict[tuple[int, int], list[_Path]] = {(0, 0): [START]}
-        left = sum(self._offers[kind].cost_per_s for kind in order)
-        for kind in order:
-            left -= self._offers[kind].cost_per_s
-            grown: dict[tuple[int, int], list[_Path]] = {at: [*f] for at, f in layer.items()}
-            for (cut, count), front in layer.items():
-                if cut < self._end and (self._wanted is None or count < self._wanted):
-                    self._take(front, cut, count, kind, left, grown)
-            layer = grown
-        found = [path for (cut, _), f in layer.items() if cut == self._end for path in f]
-        found = [path for path in found if self._may_end(path)]
-        self._note(found)
-        return found
-
-    def _take(
-        self,
-        front: Sequence[_Path],
-        cut: int,
-        count: int,
-        kind: int,
-        left: float,
-        grown: dict[tuple[int, int], list[_Path]],
-    ) -> None:
-        after = count + 1 if self._wanted is not None else 0
-        self._steps += len(front) * len(self._table[kind][cut])
-        for option in self._table[kind][cut]:
-            for path in front:
-                new = path.grown(cut, option, kind)
-                if not self._is_hopeless(new, option.last + 1, left):
-                    _keep(grown.setdefault((option.last + 1, after), []), new)
-
-    def _exchanged(self, found: list[_Path]) -> list[_Path]:
-        """From the best order on, two devices change places as long as that helps."""
-        best = self._choose(found)
-        if best is None:
-            return []
-        order = self._order_of(best)
-        for one, other in combinations(range(len(order)), 2):
-            if self._steps > STEPS_LIMIT:
+    def _fewer(self, known: Incumbent, steps: int) -> Path:
+        """The plan with the fewest ranges that is about as good as the best."""
+        limit_s = known.limit_s * (1 + ALIKE)
+        path = known.fewest(limit_s)
+        while len(path) > 1 and steps > 0:
+            other = self._swept(1, len(path) - 1, steps, limit_s)
+            if not other.path:
                 break
-            tried = [*order]
-            tried[one], tried[other] = tried[other], tried[one]
-            better = self._choose([best, *self._in_order(tried)])
-            if better is not None and better is not best:
-                best, order = better, self._order_of(better)
-        return [best]
+            path, steps = other.path, steps - other.steps
+        return path
 
-    def _order_of(self, best: _Path) -> list[int]:
-        """The devices of a path, then those that it leaves out."""
-        used = [step.kind for step in best.steps()]
-        rest = [kind for order in self._orders()[:1] for kind in order]
-        for kind in used:
-            rest.remove(kind)
-        return [*used, *rest]
-
-    def _ranges(self, best: _Path) -> tuple[SegmentRange, ...]:
-        names = [list(each) for each in self._names]
-        ranges = []
-        for step in best.steps():
-            if step.option is not None:
-                name = names[step.kind].pop(0)
-                ranges.append(
-                    SegmentRange(step.first, step.option.last, step.option.streamed, name)
-                )
+    def _ranges(self, path: Path) -> tuple[SegmentRange, ...]:
+        names = [iter(kind.devices) for kind in self._kinds]
+        ranges, first = [], 0
+        for end, _, _, kind, streamed in path:
+            ranges.append(SegmentRange(first, end - 1, streamed, next(names[kind])))
+            first = end
         return tuple(ranges)
 
 
-def _keep(front: list[_Path], path: _Path) -> None:
-    """Paths of one state that none of the others beats in both numbers."""
-    for other in front:
-        if other.fill_s <= path.fill_s and other.pace_s <= path.pace_s:
+class Sweep:
+    """Goes through all paces at which there could be a better plan than `known`; none is faster
+    than `low_s`."""
+
+    def __init__(
+        self, rows: Rows, rules: Rules, known: Incumbent, low_s: float, steps: int, width: int
+    ) -> None:
+        self._rows, self._rules, self._known = rows, rules, known
+        self._low_s = max(low_s, fastest(rows)) * (1 - CLOSE)
+        self._steps, self._width = steps, width
+        self._spans: list[_Span] = []
+        self._asked = 0
+
+    def run(self) -> None:
+        self._climb()
+        improve(self._known, self._rows, self._rules)
+        while self._spans and self._goes_on():
+            span = heappop(self._spans)
+            if span.least_s >= self._known.enough_s(0.0):
+                break
+            self._narrow(span)
+        improve(self._known, self._rows, self._rules)
+
+    def _goes_on(self) -> bool:
+        """Some questions are asked in any case, within reason."""
+        steps = self._known.steps
+        return steps < self._steps or (self._asked < ASKED and steps < BEYOND * self._steps)
+
+    def _climb(self) -> None:
+        """From the fastest pace up, as long as plans that are no faster may be better."""
+        prices, low_s, top_s = (
+            Prices((0.0,) * len(self._rules.counts)),
+            self._low_s,
+            slowest(self._rows),
+        )
+        soonest_s = shortest(self._rows, prices)[0][0]
+        while low_s < top_s and soonest_s < self._known.enough_s(low_s):
+            high_s = min(top_s, low_s * RUNG) if self._known.more else top_s
+            prices = self._ask(self._rows, low_s, high_s, prices)
+            low_s = high_s
+
+    def _ask(self, rows: Rows, low_s: float, high_s: float, prices: Prices) -> Prices:
+        """What there is up to a pace; the prices with which it was found."""
+        self._asked += 1
+        rows = within(rows, high_s)
+        bound, rows = bound_of(rows, self._rules, prices, self._known, low_s)
+        if bound is IMPOSSIBLE:
+            return prices
+        fill_s, enough_s = bound.fill_s, self._known.enough_s(low_s)
+        if not bound.reached and fill_s < enough_s:
+            width = max(1, min(self._width, LABEL_STEPS // (1 + size(rows))))
+            fill_s = Labels(rows, self._rules, bound, self._known, low_s, width).least_fill_s()
+        self._keep(_Span(0.0, low_s, high_s, high_s, fill_s, bound.prices, rows))
+        return bound.prices
+
+    def _keep(self, span: _Span) -> None:
+        span.least_s = span.fill_s + self._known.more * span.low_s
+        heappush(self._spans, span)
+
+    def _narrow(self, span: _Span) -> None:
+        """Without the paces at which no plan can be better; asks anew about what is left, or
+        about the faster half of it."""
+        high_s, limit_s = span.high_s, self._known.pace_s(span.fill_s)
+        if limit_s <= high_s:
+            high_s = slowest_below(span.rows, limit_s)
+        if high_s <= span.low_s:
             return
-    front[:] = [
-        other for other in front if other.fill_s < path.fill_s or other.pace_s < path.pace_s
-    ]
-    front.append(path)
+        close = high_s - span.low_s < CLOSE * high_s
+        if high_s < span.asked_s * (1 - NARROWER) or (close and high_s < span.asked_s):
+            self._ask(span.rows, span.low_s, high_s, span.prices)
+        elif not close:
+            middle_s = (span.low_s + high_s) / 2
+            self._keep(replace(span, low_s=middle_s, high_s=high_s))
+            self._ask(span.rows, span.low_s, middle_s, span.prices)

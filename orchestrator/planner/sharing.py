@@ -6,12 +6,14 @@ placement: neighbours go to different devices, and the least used comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.planner.offers import Offer, Room, SegmentRange
-from orchestrator.planner.stages import Stage, Work, stage_of
-from wire.manifest import Manifest
+from orchestrator.planner.kinds import Kind
+from orchestrator.planner.needs import Needs
+from orchestrator.planner.offers import SegmentRange
+from orchestrator.planner.options import Rows, rows_of
+from orchestrator.planner.stages import Stage, Work
 
 _Options = dict[int, list[tuple[SegmentRange, Stage]]]
 
@@ -32,44 +34,31 @@ class _Path:
 
 
 def shared_ranges(
-    manifest: Manifest, work: Work, fleet: Sequence[Offer], wanted: int | None
+    needs: Needs, work: Work, kinds: Sequence[Kind], wanted: int | None
 ) -> tuple[SegmentRange, ...] | None:
     """None if even so the model does not fit. A range is streamed only if it was asked for and
     fits no other way: loading in turns is rarer than for each item."""
+    rows = rows_of(needs, work, kinds)
     for streamed in (False, True) if wanted is not None else (False,):
-        options = _options(manifest, work, fleet, streamed)
-        found = _fewest(options, len(manifest.segments), wanted)
+        options = _options(rows, kinds, streamed)
+        found = _fewest(options, needs.count, wanted)
         if found is not None:
             return found
     return None
 
 
-def _options(manifest: Manifest, work: Work, fleet: Sequence[Offer], streamed: bool) -> _Options:
+def _options(rows: Rows, kinds: Sequence[Kind], streamed: bool) -> _Options:
     """Each range with the stage of the device that is through with it soonest."""
-    best: dict[tuple[int, int], tuple[SegmentRange, Stage]] = {}
-    for offer in fleet:
-        for each in _ranges(manifest, offer, streamed):
-            weights = _weights(manifest, each) if each.streamed else None
-            stage = stage_of(work, offer, each.first, each.last, weights)
-            known = best.get((each.first, each.last))
-            if known is None or stage.pace_s < known[1].pace_s:
-                best[each.first, each.last] = (each, stage)
     options: _Options = {}
-    for pair in best.values():
-        options.setdefault(pair[0].first, []).append(pair)
+    for first, row in enumerate(rows):
+        best: dict[int, tuple[SegmentRange, Stage]] = {}
+        for end, fill_s, pace_s, kind, must_stream in row:  # the fastest pace first
+            if end not in best and (streamed or not must_stream):
+                device = kinds[kind].devices[0]
+                each = SegmentRange(first, end - 1, must_stream, device)
+                best[end] = (each, Stage(fill_s, pace_s))
+        options[first] = list(best.values())
     return options
-
-
-def _ranges(manifest: Manifest, offer: Offer, streamed: bool) -> Iterator[SegmentRange]:
-    room = Room(manifest, offer)
-    for first in range(len(manifest.segments)):
-        for last, must_stream in room.ranges(first):
-            if streamed or not must_stream:
-                yield SegmentRange(first, last, must_stream)
-
-
-def _weights(manifest: Manifest, each: SegmentRange) -> int:
-    return sum(segment.weight_nbytes for segment in manifest.segments[each.first : each.last + 1])
 
 
 def _fewest(options: _Options, end: int, wanted: int | None) -> tuple[SegmentRange, ...] | None:

@@ -40,6 +40,10 @@ class Work:
     def cost(self, first: int, last: int) -> float:
         return self._sums[last + 1] - self._sums[first]
 
+    def before(self, cut: int) -> float:
+        """The cost of all segments before a cut; before the last one, of the whole model."""
+        return self._sums[cut]
+
     @staticmethod
     def estimated(manifest: Manifest, items: int = BATCH) -> Work:
         """By operators and shapes at the symbols' bounds."""
@@ -62,14 +66,28 @@ def stage_of(
     work: Work, offer: Offer, first: int, last: int, streamed_nbytes: int | None = None
 ) -> Stage:
     """`streamed_nbytes`: the weights that are streamed for each item; None if they stay."""
-    link = max(offer.link_nbytes_per_s, 1e-9)
-    compute_s = work.cost(first, last) / max(offer.cost_per_s, 1e-9)
-    if streamed_nbytes is not None:
-        compute_s = STREAMED_FACTOR * compute_s + streamed_nbytes / STREAMED_NBYTES_PER_S
-    handled_nbytes = work.cut_nbytes[first] + work.cut_nbytes[last + 1]
-    compute_s += offer.hop_s + handled_nbytes / HANDLED_NBYTES_PER_S
-    in_s, out_s = work.cut_nbytes[first] / link, work.cut_nbytes[last + 1] / link
-    return Stage(in_s + offer.rtt_s + compute_s + out_s, max(in_s, compute_s, out_s))
+    return Stage(*stage_seconds(work, offer, first, [(last, streamed_nbytes)])[0])
+
+
+def stage_seconds(
+    work: Work, offer: Offer, first: int, lasts: Iterable[tuple[int, int | None]]
+) -> list[tuple[float, float]]:
+    """`fill_s` and `pace_s` of the ranges from `first` to each of `lasts`, which come with the
+    bytes of weights to stream, as in `stage_of`. Plain numbers: a search asks thousands."""
+    link, speed = max(offer.link_nbytes_per_s, 1e-9), max(offer.cost_per_s, 1e-9)
+    nbytes, in_nbytes, before = work.cut_nbytes, work.cut_nbytes[first], work.before(first)
+    in_s, rtt_s, hop_s = in_nbytes / link, offer.rtt_s, offer.hop_s
+    seconds = []
+    for last, streamed_nbytes in lasts:
+        out_nbytes = nbytes[last + 1]
+        out_s, compute_s = out_nbytes / link, (work.before(last + 1) - before) / speed
+        if streamed_nbytes is not None:
+            compute_s = STREAMED_FACTOR * compute_s + streamed_nbytes / STREAMED_NBYTES_PER_S
+        compute_s += hop_s + (in_nbytes + out_nbytes) / HANDLED_NBYTES_PER_S
+        way_s = in_s if in_s > out_s else out_s
+        pace_s = compute_s if compute_s > way_s else way_s
+        seconds.append((in_s + rtt_s + compute_s + out_s, pace_s))
+    return seconds
 
 
 def shared(stages: Sequence[Stage], nbytes: Sequence[int], segments: Sequence[int]) -> Stage:

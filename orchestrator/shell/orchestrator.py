@@ -49,8 +49,9 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 class Orchestrator:
     """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself."""
 
-    def __init__(self, settings: OrchestratorSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: OrchestratorSettings, *, validated: bool = False) -> None:
+        """`validated`: every invariant is checked after every event, at a cost."""
+        self._settings, self._validated = settings, validated
         self._boot = mint()
         self._topics = Topics(settings.control_root, settings.data_root)
         self._mailbox = Mailbox()
@@ -234,8 +235,10 @@ class Orchestrator:
 
     def _handle(self, event: Event) -> None:
         for instruction in self._machine.handle(event, time.monotonic()):
-            _log.debug("%s", instruction)
+            _log.debug("%s, as %s", instruction, self._machine.cause)
             self._outbound.carry_out(instruction)
+        if self._validated:
+            self._machine.validate()
 
     def _close(self) -> None:
         steps: tuple[Any, ...] = (

@@ -23,7 +23,7 @@ from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell import agent
 whole = agent.run
 limits = AgentLimits(execute_floor_s=2.0, patience=0.0, stop_s=1.0)
-agent.run = lambda settings: whole(settings, limits)
+agent.run = lambda settings, **others: whole(settings, limits, **others)
 sys.exit(program.main())
 """
 

@@ -6,6 +6,7 @@ import queue
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -327,8 +328,8 @@ def test_a_limit_that_a_broker_does_not_announce_can_be_told(
     mosquitto: BrokerUnderTest, parties: Parties
 ):
     device = fresh_name()
-    policy = ConnectionPolicy(packet_limit_nbytes=10_000)
-    connection, listener = parties.device(mosquitto.login(device), device, policy)
+    where = replace(mosquitto.login(device), packet_nbytes=10_000)
+    connection, listener = parties.device(where, device)
     listener.next("connected")
     assert connection.packet_nbytes == 10_000
 

@@ -47,7 +47,7 @@ def test_many_items_leave_nothing_behind(session: crowdpipe.Session):
         assert np.array_equal(seen[seed][0], whole.run(None, feed(seed, 1))[0])
     line = session._line
     assert line.wait_for(lambda: not line._handles and not line._inputs, 10)
-    assert line._arrived.nbytes == 0
+    assert line._arrived.held_nbytes == 0
     assert not line._machine.runs
 
 

@@ -173,14 +173,14 @@ class VirtualAgent:
             return
         self.seen[type(event).__name__] += 1
         instructions = self.machine.handle(event, self.now)
+        self.machine.validate()
         self._check_reports(event, self._note_events())
         for instruction in instructions:
             getattr(self, f"_do_{type(instruction).__name__}")(instruction)
         self._set_alarm(isinstance(event, happened.Ticked))
 
     def _note_events(self) -> list[dev.DeviceEvent]:
-        logged = self.machine._agent.log._events.items()
-        fresh = [(seq, event) for seq, event in logged if seq > self.last_seq]
+        fresh = self.machine._agent.log.since(self.last_seq)
         self.last_seq = max([self.last_seq, *(seq for seq, _ in fresh)])
         self.history += [(self.world.clock.now, event) for _, event in fresh]
         return [event for _, event in fresh]
@@ -307,7 +307,7 @@ class VirtualAgent:
         gone = self.spool.pop((each.activation, each.side), None)
         if each.side == "output" and gone is not None:
             self.courier.forget(each.activation, gone[1].attempt)
-            late = self.machine._agent.seat.stuck
+            late = self.machine._agent.slot.stuck
             assert late or self._may_go(each.activation), f"{each.activation} was not released"
 
     def _may_go(self, activation: ActivationId) -> bool:
@@ -381,7 +381,7 @@ class VirtualAgent:
         assert len(agent.log) <= agent.limits.log_events
         held = {(name, "output") for name in agent.held.outputs}
         held |= {(name, "input") for name in agent.held.inputs}
-        running = {(agent.seat.task.needs, "input")} if agent.seat.task else set()
+        running = {(agent.slot.task.needs, "input")} if agent.slot.task else set()
         assert held <= self.spool.keys() <= held | running, f"{self.name}'s spool leaks"
 
     def _is_listed(self, assignment: Assignment | None) -> bool:

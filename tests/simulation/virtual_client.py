@@ -189,10 +189,10 @@ class VirtualClient:
             self.world.manifest.digest,
             ActivationId(run.name, item, 0),
             0,
-            run.options.exact,
-            run.options.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=run.options.exact,
+            barrier=run.options.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.courier.send("orchestrator", head, tensors.feed(run.name, item))
 

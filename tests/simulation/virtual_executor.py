@@ -108,10 +108,10 @@ class VirtualExecutor:
             head.model,
             task.makes,
             task.attempt,
-            head.exact,
-            head.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=head.exact,
+            barrier=head.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.computed.add(task)
         made = tensors.through(value, task.first, task.last)

@@ -304,10 +304,10 @@ class VirtualOrchestrator:
             self.journal.runs[at.run].record.model,
             at,
             each.attempt,
-            each.options.exact,
-            each.options.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=each.options.exact,
+            barrier=each.options.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.courier.send(each.to, head, value)
 
@@ -319,10 +319,10 @@ class VirtualOrchestrator:
             run.record.model,
             at,
             0,
-            options.exact,
-            options.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=options.exact,
+            barrier=options.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.courier.send(each.to, head, run.results[at.item])
 

@@ -216,7 +216,13 @@ class World:
         for item in range(count):
             at = ActivationId(run, item, cut)
             head = FrameHead(
-                self.manifest.digest, at, 0, False, False, FRAME_NBYTES, FRAME_RAW_NBYTES
+                self.manifest.digest,
+                at,
+                0,
+                exact=False,
+                barrier=False,
+                nbytes=FRAME_NBYTES,
+                raw_nbytes=FRAME_RAW_NBYTES,
             )
             value = tensors.through(tensors.feed(at.run, at.item), 0, cut - 1)
             self.orchestrator.courier.send(self.agents[which].name, head, value)

@@ -152,7 +152,16 @@ class World:
     def head(self, activation: ActivationId, shape: tuple[int, ...] = (1, 8)) -> FrameHead:
         cut = self.manifest.cuts[activation.cut]
         tensors = tuple(TensorHead(name, Element.FLOAT, shape) for name in cut.names)
-        return FrameHead(self.manifest.digest, activation, 0, False, False, 100, 32, tensors)
+        return FrameHead(
+            self.manifest.digest,
+            activation,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=100,
+            raw_nbytes=32,
+            tensors=tensors,
+        )
 
     def feed(self, run: str, item: int, shape: tuple[int, ...] = (1, 8)) -> None:
         self.tell(ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), shape)))

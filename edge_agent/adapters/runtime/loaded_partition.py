@@ -24,10 +24,10 @@ from edge_agent.adapters.device.memory import (
     trim,
     trim_own_heap,
 )
-from edge_agent.adapters.runtime.crew import Crew
 from edge_agent.adapters.runtime.loaded_segment import LoadedSegment
 from edge_agent.adapters.runtime.onnx_runtime import shrink_arena
 from edge_agent.adapters.runtime.segment_loader import SegmentLoader
+from edge_agent.adapters.runtime.worker_pool import WorkerPool
 from edge_agent.adapters.store.cache import BlobCache
 from wire.errors import OverBudget
 from wire.memory import hurried_need, mapped_nbytes, resident_need, streamed_need
@@ -73,15 +73,15 @@ class LoadedPartition:
         hurried = not streamed and hurried_need(assigned.segments) <= budget_nbytes
         for blob in assigned.blobs:  # all of them before the first is loaded
             cache.check(blob.digest)
-        crew = Crew(self._helpers(hurried))
+        pool = WorkerPool(self._helpers(hurried))
         try:
             with reused_blocks() if hurried else nullcontext():
-                self._load_within(budget_nbytes, hurried, crew)
+                self._load_within(budget_nbytes, hurried, pool)
         except BaseException:
             self.close()
             raise
         finally:
-            crew.dismiss(trim_own_heap)
+            pool.close(trim_own_heap)
         if hurried and stays:
             keep_room_for_frames()
 
@@ -94,7 +94,7 @@ class LoadedPartition:
         """Seconds of loading that went into preparing segments for this and every later load."""
         return self._loader.prepare_s
 
-    def _load_within(self, budget_nbytes: int, hurried: bool, crew: Crew) -> None:
+    def _load_within(self, budget_nbytes: int, hurried: bool, pool: WorkerPool) -> None:
         before = rss_nbytes()
         limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
         # The largest first, while few sessions take memory besides.
@@ -114,7 +114,7 @@ class LoadedPartition:
                     "assign fewer segments"
                 )
 
-        crew.work(load, refs)
+        pool.run(load, refs)
 
     def _helpers(self, hurried: bool) -> int:
         """What is prepared is packed anew to be compared, which two cores do in half the time."""

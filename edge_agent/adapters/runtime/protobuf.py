@@ -15,7 +15,7 @@ from wire.protobuf import BYTES, FIXED_NBYTES, VARINT, parse_varint
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`payload` is what a BYTES field holds; `number` what a VARINT field says; `whole` is the
+    """`payload` is what a BYTES field holds; `value` what a VARINT field says; `whole` is the
     field with its key, to be copied."""
 
     key: int
@@ -56,5 +56,5 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """What a varint says where the field is of a signed type."""
+    """The value of a varint field that is of a signed type."""
     return value - (1 << 64) if value >> 63 else value

@@ -2,7 +2,7 @@
 
 An embedding table is large, and an inference needs a few of its rows. Mapped, a `Gather` over it
 still brings most of it in where the system maps files in large pages (measured: 94 MB for 128
-rows of 3 KB). So the Gather leaves the graph, what it would make becomes an input, and `row_table`
+rows of 3 KB). So the Gather leaves the graph, what it would make becomes an input, and `row_source`
 reads the rows. Only a Gather of the default domain at the graph's top level leaves, along axis 0,
 over an external weight that nothing else uses, with indices that come into the graph: then this
 changes no bit. What the orchestrator names and is not of that kind is refused.

@@ -39,16 +39,9 @@ class FrameMissing(BlobMissing):
 @dataclass(frozen=True, slots=True)
 class _Kept:
     nbytes: int
-    data: bytes | None
-    file: Path | None
-
-    def start(self) -> bytes:
-        """Enough of it to tell its attempt."""
-        if self.data is not None:
-            return self.data
-        assert self.file is not None
-        with self.file.open("rb") as opened:
-            return opened.read(ATTEMPT_NBYTES)
+    start: bytes  # enough of the frame to tell its attempt without asking the disk
+    data: bytes | None  # the frame, if it is in memory …
+    file: Path | None  # … else where it is
 
 
 class Spool:
@@ -70,10 +63,6 @@ class Spool:
     def nbytes(self) -> int:
         """Held in memory and on disk."""
         return self._held
-
-    @property
-    def memory_nbytes(self) -> int:
-        return self._in_memory
 
     def put(self, activation: ActivationId, side: Side, data: bytes) -> None:
         """Keep a frame, in place of an earlier one of that name. Raises `SpoolFull`."""
@@ -101,32 +90,24 @@ class Spool:
             return kept.file.read_bytes()
 
     def measure(self, activation: ActivationId, side: Side) -> tuple[int, int] | None:
-        """The frame's bytes and attempt, without reading all of it; None if it is not held."""
+        """The frame's bytes and attempt, without reading it; None if it is not held."""
         with self._guard:
             kept = self._kept.get((activation, side))
             if kept is None:
                 return None
-            return kept.nbytes, attempt_of(kept.start())
-
-    def has(self, activation: ActivationId, side: Side) -> bool:
-        return (activation, side) in self._kept
+            return kept.nbytes, attempt_of(kept.start)
 
     def forget(self, activation: ActivationId, side: Side) -> None:
         with self._guard:
             self._drop(activation, side)
 
-    def clear(self) -> None:
-        with self._guard:
-            for activation, side in list(self._kept):
-                self._drop(activation, side)
-
     def _keep(self, data: bytes) -> _Kept:
         if self._in_memory + len(data) <= self._memory_nbytes:
             self._in_memory += len(data)
-            return _Kept(len(data), data, None)
+            return _Kept(len(data), data, data, None)
         file = self._folder / f"{next(self._numbers)}.frame"
         file.write_bytes(data)
-        return _Kept(len(data), None, file)
+        return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file)
 
     def _drop(self, activation: ActivationId, side: Side) -> None:
         kept = self._kept.pop((activation, side), None)

@@ -7,7 +7,13 @@ from dataclasses import replace
 from itertools import islice
 
 from orchestrator.machine.plans import searching
-from orchestrator.machine.plans.assigning import compute_s, offer_of, offers_on, ranges_as_placed
+from orchestrator.machine.plans.assigning import (
+    capacity_of,
+    compute_s,
+    offer_of,
+    offers_on,
+    ranges_as_placed,
+)
 from orchestrator.machine.plans.planning import (
     best_ranges,
     draft,
@@ -128,7 +134,7 @@ def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
 def _why_not(state: State, plan: Plan, device: Device, work: Work) -> str:
     life, manifest = device.life.state, plan.manifest
     said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
-    offer = offer_of(state, device)
+    offer = capacity_of(device)
     if life in said:
         return said[life]
     if offer is None or not state.devices.fresh(device):

@@ -171,7 +171,7 @@ class Run:
 
     def arrive(self, index: int, now: float) -> Item:
         """One more item, whose input is looked at next."""
-        life = lifecycle_of("item", f"{self.run}/{index}", "arrived", now)
+        life = lifecycle_of("item", f"{self.run}/{index}", "arrived", now, self.life.cause)
         item = Item(self.run, index, life, self.agenda, self.involved, self.options.barrier)
         self.items[index] = item
         if len(self.items) == 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from wire.lifecycle import Lifecycle, Table
+from wire.lifecycle import Cause, Lifecycle, Table
 
 Kind = Literal["device", "run", "item", "placement"]
 
@@ -56,6 +56,8 @@ TABLE: dict[Kind, Table] = {
 }
 
 
-def lifecycle_of(kind: Kind, name: str, state: str, now: float) -> Lifecycle:
-    """A new entity's, in `state` since `now`."""
-    return Lifecycle(TABLE[kind], kind, name, state, now)
+def lifecycle_of(
+    kind: Kind, name: str, state: str, now: float, cause: Cause | None = None
+) -> Lifecycle:
+    """A new entity's, in `state` since `now`; its history notes what the machine answers."""
+    return Lifecycle(TABLE[kind], kind, name, state, now, cause)

@@ -87,7 +87,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         options=asked.options,
         count=asked.count,
         end_cut=len(manifest.segments),
-        life=lifecycle_of("run", asked.run, "gathering", now),
+        life=lifecycle_of("run", asked.run, "gathering", now, state.cause),
         begun_at=now,
         active_at=now,
         heard_at=now,

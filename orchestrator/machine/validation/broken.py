@@ -1,14 +1,8 @@
-"""A record that contradicts another: a fault of this program."""
+"""How a check says that an invariant does not hold."""
 
 from __future__ import annotations
 
-from wire.errors import CrowdpipeError
-
-
-class InvariantBroken(CrowdpipeError):
-    """Says what was found, and what should be there."""
-
-    kind = "invariant_broken"
+from wire.lifecycle import InvariantBroken
 
 
 def check(holds: bool, what: object) -> None:

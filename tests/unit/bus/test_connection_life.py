@@ -176,4 +176,4 @@ def test_whatever_happens_only_steps_of_the_table_are_taken(steps: list[tuple[st
         assert not ended or it.state is before
         assert (it.error is not None) == (it.state is State.FAILED)
         if it.state is State.LOST and before is not State.LOST:
-            assert 1.0 <= it.retry_at - now <= 8.0
+            assert 0.999 <= it.retry_at - now <= 8.001  # sums of floats

@@ -99,6 +99,17 @@ def test_who_says_everything_anew_leaves_nothing_to_repeat():
     assert bench.publish() == []
 
 
+def test_who_says_everything_anew_may_say_early_what_belongs_to_the_coming_connection():
+    bench = Bench(repeats=False)
+    bench.pending.put(CONTROL[0], early=True)
+    bench.pending.accepted()
+    bench.pending.put(CONTROL[1])
+    bench.pending.put(CONTROL[2], early=True)
+    bench.pending.put(FRAME, early=True)
+    bench.pending.connected(9)
+    assert bench.publish() == [CONTROL[2]]
+
+
 def test_there_is_room_for_a_frame_while_little_waits():
     bench = Bench(max_in_flight=1, ahead_nbytes=150_000)
     bench.pending.connected(9)

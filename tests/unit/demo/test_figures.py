@@ -14,7 +14,7 @@ from crowdpipe.demo.figures import (
 )
 from crowdpipe.demo.reference import SingleProcess
 from crowdpipe.demo.tables import answer_table, conclusions, device_tables, run_table
-from crowdpipe.watching.observation import Load, Observation
+from crowdpipe.watching.observation import Observation, ObservedLoad
 
 
 def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) -> PhaseFigures:
@@ -24,7 +24,7 @@ def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) ->
 
 
 def device(name: str, rise: int) -> DeviceFigures:
-    load = Load(0, 3, 3, False, 0.5, 17 << 20, 0.2)
+    load = ObservedLoad(0, 3, 3, False, 0.5, 17 << 20, 0.2)
     return DeviceFigures(
         name,
         ((0, 3),),

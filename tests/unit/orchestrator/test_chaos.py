@@ -203,7 +203,16 @@ class Chaos(RuleBasedStateMachine):
             "failed": dev.TaskFailed(task, "compute_failed", "odd"),
             "dropped": dev.FrameDropped(at, "early", "odd"),
         }
-        head = FrameHead(self.world.manifest.digest, at, 0, False, False, 10, 8, ())
+        head = FrameHead(
+            self.world.manifest.digest,
+            at,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=10,
+            raw_nbytes=8,
+            tensors=(),
+        )
         agent = self.world.agents.get(name)
         if what == "result":
             self.world.tell(ev.ResultArrived(name, head))

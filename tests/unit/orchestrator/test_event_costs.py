@@ -16,13 +16,13 @@ from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
-from orchestrator.machine.validation.broken import InvariantBroken
 from tests.support.calls import count_calls
 from tests.support.planner_beside import answered
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.elements import Element
 from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId, PartitionId, TaskId
+from wire.lifecycle import InvariantBroken
 from wire.manifest import Manifest
 from wire.messages import events as dev
 from wire.messages import requests as req

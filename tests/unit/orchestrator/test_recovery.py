@@ -325,7 +325,16 @@ def test_a_faulty_result_is_not_taken_for_one() -> None:
     world.run_for(5.0, lambda: bool(world.happened("TaskStarted")))
     head = world.head(ActivationId("r1", 0, 6))
     wrong = TensorHead("z", 1, (1,))
-    faulty = FrameHead(head.model, head.activation, 0, False, False, 10, 4, (wrong,))
+    faulty = FrameHead(
+        head.model,
+        head.activation,
+        0,
+        exact=False,
+        barrier=False,
+        nbytes=10,
+        raw_nbytes=4,
+        tensors=(wrong,),
+    )
     world.tell(ev.ResultArrived("a", faulty), 0.0)
     world.complete(items=1)
     assert world.outcomes["r1", 0] == ["malformed"]

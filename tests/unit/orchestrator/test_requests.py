@@ -159,7 +159,16 @@ def test_an_input_with_wrong_names_or_types_fails(
     world.feeding.clear()
     world.run_for(0.1)
     at = ActivationId("r1", 0, 0)
-    head = FrameHead(world.manifest.digest, at, 0, False, False, 100, 32, tensors)
+    head = FrameHead(
+        world.manifest.digest,
+        at,
+        0,
+        exact=False,
+        barrier=False,
+        nbytes=100,
+        raw_nbytes=32,
+        tensors=tensors,
+    )
     world.tell(ev.InputArrived(CLIENT, head))
     world.complete(items=1)
     assert says in told(world, req.ItemFailed)[0].reason
@@ -181,7 +190,21 @@ def test_an_input_of_another_party_or_beyond_the_count_is_not_taken() -> None:
     world.run_for(0.1)
     for party, run, item in (("clients/bob/s", "r3", 0), (CLIENT, "r3", 2), (CLIENT, "r3", -1)):
         at = ActivationId(run, item, 0)
-        world.tell(ev.InputArrived(party, FrameHead(head.model, at, 0, False, False, 9, 9, ())))
+        world.tell(
+            ev.InputArrived(
+                party,
+                FrameHead(
+                    head.model,
+                    at,
+                    0,
+                    exact=False,
+                    barrier=False,
+                    nbytes=9,
+                    raw_nbytes=9,
+                    tensors=(),
+                ),
+            )
+        )
     world.run_for(0.5)
     assert len(world.instructions(ins.StoreInput)) == 1
     assert len(world.instructions(ins.DiscardPending)) == 3

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.planner.lacks import too_small
+from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Offer, Room, SegmentRange, fits
-from orchestrator.planner.partitioning import estimated_s, partition, require, too_small
+from orchestrator.planner.partitioning import estimated_s, partition, require
 from orchestrator.planner.stages import (
     HANDLED_NBYTES_PER_S,
     STREAMED_FACTOR,
@@ -292,7 +294,7 @@ def test_a_device_has_room_for_just_the_ranges_that_fit_it(
     manifest = drawn_manifest(drawn)
     each = dataclasses.replace(drawn_fleet(devices)[0], hold_nbytes=6 * MB, told_nbytes=told * MB)
     for first in range(len(drawn)):
-        found = dict(Room(manifest, each).ranges(first))
+        found = dict(Room(Needs(manifest), each).ranges(first))
         for last in range(first, len(drawn)):
             whole = fits(manifest, first, last, each)
             streamed = fits(manifest, first, last, each, streamed=True)

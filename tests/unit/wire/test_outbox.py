@@ -125,6 +125,31 @@ def test_what_a_kept_session_had_in_flight_is_left_to_the_library() -> None:
     assert outbox.empty
 
 
+def test_data_can_be_forgotten_wherever_it_is_and_control_stays():
+    outbox = Outbox(max_inflight=2)
+    outbox.connected(session_present=False)
+    control = [Message("control", b"%d" % number) for number in range(2)]
+    data = [Message("data", bytes(10), control=False) for _ in range(2)]
+    for message in (control[0], data[0], control[1], data[1]):
+        outbox.put(message)
+    outbox.disconnected()
+    outbox.forget_data()
+    assert outbox.nbytes == len(control[1].payload)
+    again = outbox.connected(session_present=False)
+    assert [each.message for each in again] == control
+
+
+def test_nothing_is_left_of_what_was_cleared():
+    outbox = Outbox(max_inflight=1)
+    outbox.connected(session_present=False)
+    for control in (True, True, False):
+        outbox.put(Message("any", bytes(10), control=control))
+    outbox.disconnected()
+    outbox.clear()
+    assert (outbox.empty, outbox.nbytes) == (True, 0)
+    assert outbox.connected(session_present=False) == []
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Whatever happens, nothing is lost, lanes keep their order, the window holds."""
 
