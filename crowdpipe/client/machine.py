@@ -46,6 +46,7 @@ from crowdpipe.client.runs import ACK_COUNT, ClientRun
 from crowdpipe.client.surroundings import Surroundings
 from wire.due_times import NEVER, DueTimes
 from wire.ids import ActivationId
+from wire.lifecycle import Cause
 from wire.messages.requests import (
     Accepted,
     AcknowledgeResults,
@@ -84,7 +85,7 @@ class ClientMachine:
         self._questions = Questions()
         self._around = Surroundings()
         self._renew_at = NEVER  # never exactly if no run is wanted
-        self._cause: Event = Ticked()  # what is being handled: why a run changes its state
+        self._cause = Cause()  # the event that is being handled: why a run changes its state
         self._out: list[Instruction] = []
         self._now = 0.0
         self._validates = validate
@@ -92,7 +93,7 @@ class ClientMachine:
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
         self._now = max(now, self._now)
-        self._cause = event
+        self._cause.stimulus = event
         _HANDLERS[type(event)](self, event)
         for name in self._due.take(self._now):
             self._step(self.runs[name])
@@ -208,7 +209,7 @@ class ClientMachine:
         self._out.append(Say(request))
 
     def _move(self, run: ClientRun, state: str) -> None:
-        run.life.move(state, self._now, self._cause)
+        run.life.move(state, self._now)
         self._submitting.pop(run.name, None)
         self._wanted.pop(run.name, None)
         if state == "accepted":
@@ -284,7 +285,7 @@ class ClientMachine:
             self._questions.reconsider(self._now)
 
     def _run_asked(self, event: RunAsked) -> None:
-        run = self.runs[event.run] = ClientRun.begin(event, self._now)
+        run = self.runs[event.run] = ClientRun.begin(event, self._now, self._cause)
         self._submitting[event.run] = None
         self._touch(run)
 

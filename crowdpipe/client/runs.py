@@ -9,7 +9,7 @@ from crowdpipe.client.events import RunAsked
 from crowdpipe.client.surroundings import Surroundings
 from wire.due_times import NEVER
 from wire.ids import ActivationId
-from wire.lifecycle import Lifecycle, Table
+from wire.lifecycle import Cause, Lifecycle, Table
 from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES
 from wire.spans import Spans
 
@@ -54,8 +54,8 @@ class ClientRun:
     waits: tuple[str, str] | None = None  # kind and reason of what keeps it from going on
 
     @classmethod
-    def begin(cls, asked: RunAsked, now: float) -> ClientRun:
-        life = Lifecycle(TABLE, "run", asked.run, "submitting", now)
+    def begin(cls, asked: RunAsked, now: float, cause: Cause) -> ClientRun:
+        life = Lifecycle(TABLE, "run", asked.run, "submitting", now, cause)
         return cls(asked, life, now, now, asked.count, repeat_at=now)
 
     @property

@@ -10,7 +10,6 @@ import math
 
 from orchestrator.planner.options import Path
 
-
 EQUAL = 1e-12  # floating point: sums of the same numbers in another order
 
 
