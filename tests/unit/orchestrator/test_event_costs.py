@@ -113,7 +113,16 @@ class Crowd:
         tensors = tuple(
             TensorHead(name, Element.FLOAT, (1, 8)) for name in model.cuts[at.cut].names
         )
-        return FrameHead(model.digest, at, 0, False, False, 100, 32, tensors)
+        return FrameHead(
+            model.digest,
+            at,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=100,
+            raw_nbytes=32,
+            tensors=tensors,
+        )
 
     def placed(self) -> tuple[str, PartitionId]:
         """Who serves the first partition of the first model."""
