@@ -33,6 +33,7 @@ SUBJECTS = (
     "hop",
     "idle",
     "planner",
+    "growth",
     "energy",
 )
 WRONG_REQUEST = 2

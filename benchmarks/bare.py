@@ -20,7 +20,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from benchmarks.talker import Talker
-from wire.broker_socket import tune
+from bus.broker_socket import tune
 from wire.broker_url import BrokerUrl, parse_url
 from wire.topics import Topics
 

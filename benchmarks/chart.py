@@ -1,13 +1,13 @@
 """Line charts as self-contained SVG that reads on white and on black.
 
-Few shapes and no more: lines, dots, horizontal marks, axes with round numbers. Each line is named
-in a legend in its colour.
+Few shapes and no more: lines, dots, horizontal marks, axes with round numbers, linear or both
+logarithmic. Each line is named in a legend in its colour.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -22,6 +22,8 @@ CHARACTER = 6.6  # px that one takes in the legend's type, on average
 TICKS = 8
 NARROWEST = 1e-9
 ROOM = 1.06  # the highest value stays this far below the top
+DASHES = "2 5"
+FEW_DECADES = 2.0  # fewer than so many have marks between them, too
 
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #5c6670; }
@@ -39,11 +41,12 @@ text { font: 12px system-ui, sans-serif; fill: #5c6670; }
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points (x, y) in order of x."""
+    """Points (x, y) in order of x. `dashed`: nothing that was measured."""
 
     name: str
     points: tuple[tuple[float, float], ...]
     dots: bool = False
+    dashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Chart:
     """`y_from` None: from the least value. `counted`: x are whole numbers. At least one line has
-    a point."""
+    a point. `logarithmic`: all values are above 0, and what grows in proportion rises by as much
+    as it goes to the right, whatever its size."""
 
     title: str
     x: str
@@ -66,6 +70,7 @@ class Chart:
     marks: tuple[Mark, ...] = ()
     y_from: float | None = None
     counted: bool = False
+    logarithmic: bool = False
 
     def svg(self) -> str:
         """The whole file."""
@@ -89,20 +94,32 @@ class _Plane:
     """From values to pixels."""
 
     def __init__(self, chart: Chart, top: float) -> None:
-        xs = [x for line in chart.lines for x, _ in line.points]
-        ys = [y for line in chart.lines for _, y in line.points] + [m.y for m in chart.marks]
+        self._scale: Callable[[float], float] = math.log10 if chart.logarithmic else float
+        self._ticks = decades if chart.logarithmic else ticks
+        xs = [self._scale(x) for line in chart.lines for x, _ in line.points]
+        values = [y for line in chart.lines for _, y in line.points] + [m.y for m in chart.marks]
+        ys = list(map(self._scale, values))
         self.top, self.bottom = top, HEIGHT - BOTTOM
+        self._least_step = 1.0 if chart.counted else 0.0
         self.x_from, self.x_to = _range(min(xs), max(xs))
-        self.y_from = min(ys) if chart.y_from is None else chart.y_from
+        self.y_from = min(ys) if chart.y_from is None else self._scale(chart.y_from)
         self.y_from, self.y_to = _range(self.y_from, self.y_from + (max(ys) - self.y_from) * ROOM)
+        if chart.logarithmic:  # no value is the lowest that there could be
+            self.y_from -= (self.y_to - self.y_from) * (ROOM - 1)
 
     def x(self, value: float) -> float:
-        share = (value - self.x_from) / (self.x_to - self.x_from)
+        share = (self._scale(value) - self.x_from) / (self.x_to - self.x_from)
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        share = (value - self.y_from) / (self.y_to - self.y_from)
+        share = (self._scale(value) - self.y_from) / (self.y_to - self.y_from)
         return self.bottom - share * (self.bottom - self.top)
+
+    def x_ticks(self) -> list[tuple[float, str]]:
+        return self._ticks(self.x_from, self.x_to, self._least_step)
+
+    def y_ticks(self) -> list[tuple[float, str]]:
+        return self._ticks(self.y_from, self.y_to)
 
 
 def _range(least: float, most: float) -> tuple[float, float]:
@@ -125,19 +142,24 @@ def _legend(lines: Sequence[Line]) -> tuple[list[str], int]:
             x, row = LEFT, row + 1
         y = TITLE + 12 + LEGEND_LINE * row
         parts.append(
-            f'<path d="M{x:g} {y:g}h24" stroke="{colour(index, len(lines))}" stroke-width="3"/>'
+            f'<path d="M{x:g} {y:g}h24" stroke="{colour(index, len(lines))}" '
+            f'stroke-width="3"{_dashes(line)}/>'
         )
         parts.append(f'<text x="{x + 30:g}" y="{y + 4:g}">{escape(line.name)}</text>')
         x += width
     return parts, row + 1
 
 
+def _dashes(line: Line) -> str:
+    return f' stroke-dasharray="{DASHES}"' if line.dashed else ""
+
+
 def _axes(chart: Chart, plane: _Plane) -> Iterator[str]:
-    for value, text in ticks(plane.y_from, plane.y_to):
+    for value, text in plane.y_ticks():
         y = plane.y(value)
         yield f'<path class="grid" d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}"/>'
         yield f'<text x="{LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
-    for value, text in ticks(plane.x_from, plane.x_to, 1.0 if chart.counted else 0.0):
+    for value, text in plane.x_ticks():
         x = plane.x(value)
         yield f'<path class="axis" d="M{x:.1f} {plane.bottom:g}v5"/>'
         yield f'<text x="{x:.1f}" y="{plane.bottom + 19:g}" text-anchor="middle">{text}</text>'
@@ -164,6 +186,16 @@ def ticks(least: float, most: float, least_step: float = 0.0) -> list[tuple[floa
     ]
 
 
+def decades(least: float, most: float, _least_step: float = 0.0) -> list[tuple[float, str]]:
+    """Powers of ten from ten to the power of `least` to that of `most`, and twice and five times
+    them where they are few."""
+    factors = (1, 2, 5) if most - least < FEW_DECADES else (1,)
+    powers = range(math.floor(least), math.ceil(most) + 1)
+    values = [factor * 10.0**power for power in powers for factor in factors]
+    within = (each for each in values if least - 1e-9 <= math.log10(each) <= most + 1e-9)
+    return [(value, f"{value:,.0f}" if value >= 1 else f"{value:g}") for value in within]
+
+
 def _marks(marks: Sequence[Mark], plane: _Plane) -> Iterator[str]:
     for mark in marks:
         y = plane.y(mark.y)
@@ -181,7 +213,7 @@ def _lines(lines: Sequence[Line], plane: _Plane) -> Iterator[str]:
         shade = colour(index, len(lines))
         points = [(plane.x(x), plane.y(y)) for x, y in line.points]
         way = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        yield f'<polyline class="line" stroke="{shade}" points="{way}"/>'
+        yield f'<polyline class="line" stroke="{shade}"{_dashes(line)} points="{way}"/>'
         if line.dots:
             for x, y in points:
                 yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{shade}"/>'

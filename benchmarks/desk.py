@@ -25,14 +25,15 @@ from benchmarks.happenings import Happenings
 from benchmarks.work import Work
 from broker_config.credentials import Credentials
 from broker_config.mosquitto import MosquittoBroker
+from bus.broker_socket import tune
 from crowdpipe.client.arrays import decode_array, encode_array
 from crowdpipe.items_file import Arrays
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from model_store.server import StoreServer
-from wire.broker_socket import tune
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, TimedOut, from_kind
-from wire.frames import Frame, Settings, decode_frame, encode_frame
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, decode_frame, encode_frame
 from wire.ids import ActivationId, PartitionId
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
@@ -268,7 +269,7 @@ class Desk:
             encode_array(spec.name, spec.kind, values[spec.name], "raw")
             for spec in manifest.cuts[at.cut].tensors
         )
-        frame = encode_frame(Frame(manifest.digest, at, 0, Settings(), tensors))
+        frame = encode_frame(Frame(manifest.digest, at, 0, FrameSettings(), tensors))
         for part in split(Transfer(at, 0), frame, PART_NBYTES):
             topic = self._topics.data(device, ORCHESTRATOR)
             self._client.publish(topic, encode_part(part), qos=1)

@@ -84,7 +84,7 @@ class Fleet:
         self._system = stack.enter_context(ServedSystem(self._home))
         record = read_up(self._home)
         if record is None:
-            raise OperatorError("crowdpipe up ended as soon as it had begun")
+            raise OperatorError("crowdpipe up ended right after it started")
         self._url = record.url
         with open_store(self._home) as store:
             wishes = CutWishes(max_shape=self._given.max_shape, cut_after=self._spec.cut_after)

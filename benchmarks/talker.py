@@ -44,9 +44,9 @@ class Talker:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, line: str) -> dict[str, Any]:
+    def ask(self, line: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
         self.tell(line)
-        return self.answer()
+        return self.answer(limit_s)
 
     def tell(self, line: str) -> None:
         """Without waiting for the answer: `answer` does."""
@@ -57,18 +57,22 @@ class Talker:
         except BrokenPipeError:
             raise self._ended() from None
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self, limit_s: float = LIMIT_S) -> dict[str, Any]:
         output = self._process.stdout
         assert output is not None
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
-            if not selector.select(LIMIT_S):
-                raise TimedOut(f"{self._module} was silent for {LIMIT_S:g} s")
+            if not selector.select(limit_s):
+                raise TimedOut(f"{self._module} was silent for {limit_s:g} s")
         line = output.readline()
         if not line:
             raise self._ended()
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def kill(self) -> None:
+        """Of no use any more: what it is busy with would disturb the others."""
+        self._process.kill()
 
     def _ended(self) -> OperatorError:
         return OperatorError(f"{self._module} has ended; what it said of that is above")

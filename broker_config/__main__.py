@@ -74,7 +74,7 @@ def serve(options: argparse.Namespace) -> None:
         known = credentials.users()
         while not ended.wait(LOOK_EVERY_S):
             if not broker.running:
-                raise BrokerUnreachable(f"Mosquitto has ended by itself; see {broker.log}")
+                raise BrokerUnreachable(f"Mosquitto ended unexpectedly; see {broker.log}")
             if credentials.users() != known:
                 known = credentials.users()
                 broker.reload()

@@ -6,8 +6,8 @@ the address. `python -m broker_config` writes and runs our own configuration els
 
 from __future__ import annotations
 
-from broker_config.knock import knock
 from broker_config.url import BrokerUrl
+from bus.knock import knock
 
 
 class ExternalBroker:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from broker_config.child import Child
-from broker_config.knock import knock
 from broker_config.port import free_port
 from broker_config.url import BrokerUrl
+from bus.knock import knock
 from wire.errors import BrokerUnreachable, PortTaken, Refused
 
 START_LIMIT_S = 10.0

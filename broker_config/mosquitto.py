@@ -136,7 +136,8 @@ class MosquittoBroker:
         """Passwords and access list of the users as they are now; the doorkeeper's secret."""
         users, secret = self._credentials.users(), secrets.token_urlsafe()
         secret_of = {user.name: user.secret for user in users} | {DOORKEEPER: secret}
-        write_private(self._files.access_list, access_list(users, self._topics).encode())
+        rights = access_list(users, self._topics, outsiders=(DOORKEEPER,))
+        write_private(self._files.access_list, rights.encode())
         write_private(self._files.passwords, password_file(secret_of).encode())
         return secret
 

@@ -76,7 +76,8 @@ def hold_home(home: Path) -> IO[bytes]:
         time.sleep(LOCK_PAUSE_S)
     lock.close()
     raise HomeTaken(
-        f"crowdpipe up runs already with the home {home}; stop it, or give another --home"
+        f"crowdpipe up is already running with the home folder {home}; stop it, "
+        "or give another --home"
     )
 
 

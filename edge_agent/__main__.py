@@ -41,6 +41,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--hold", help="what waiting and kept frames may take, like 256MiB")
     parser.add_argument("--threads", help="of ONNX Runtime within an operator (default: 1)")
     parser.add_argument("--log", choices=LOG_LEVELS, help="how much to say (default: info)")
+    parser.add_argument(
+        "--validate", action="store_true", help="check every invariant after every event (slow)"
+    )
     parser.add_argument("--config", type=Path, help="the settings file")
     parser.add_argument("--check", action="store_true", help="say what this device can do, and end")
     parser.add_argument("--json", action="store_true", help="with --check: as JSON")
@@ -52,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The process's exit status."""
     flags = vars(parser().parse_args(arguments))
     check, as_plain, config = flags.pop("check"), flags.pop("json"), flags.pop("config")
+    validated = flags.pop("validate")
     if check:
         from edge_agent.shell.check import as_json, as_text, examine
 
@@ -64,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         settings = read_settings(flags, os.environ, config)
         _log_to_stderr(settings.log)
-        return run(settings)
+        return run(settings, validated=validated)
     except CrowdpipeError as error:
         print(f"crowdpipe-agent: {error}", file=sys.stderr)
         return error.exit_code
@@ -77,8 +81,6 @@ def _log_to_stderr(level: str) -> None:
         format="%(asctime)s %(levelname).1s %(message)s",
         datefmt="%H:%M:%S",
     )
-    # What paho logs as errors is told again, in our words, by the connection.
-    logging.getLogger("crowdpipe.agent.connection.paho").setLevel(logging.CRITICAL)
 
 
 if __name__ == "__main__":

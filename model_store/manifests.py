@@ -44,7 +44,7 @@ def read_manifest(name: str, data: bytes) -> Manifest:
     """`data` as a manifest that bears `name`; `Malformed` or `TooLarge` otherwise."""
     manifest: Manifest = decode(Manifest, data, limit=MAX_MANIFEST_NBYTES)
     if manifest.name != name:
-        raise Malformed(f"manifest {name!r} calls itself {manifest.name!r}")
+        raise Malformed(f"manifest {name!r} has the name {manifest.name!r}")
     return manifest
 
 

@@ -27,7 +27,7 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class StoreServer:
-    """A store in `folder`, served at `host`:`port`; port 0 takes a free one."""
+    """A store in `folder`, served at `host`:`port`; port 0 picks a free one."""
 
     def __init__(
         self, folder: Path, host: str = "127.0.0.1", port: int = 0, *, authorise: Authorise

@@ -47,6 +47,9 @@ def parser() -> argparse.ArgumentParser:
         "--option", action="append", metavar="NAME=VALUE", help="a number the machine decides by"
     )
     parser.add_argument("--log", choices=LOG_LEVELS, help="how much to say (info)")
+    parser.add_argument(
+        "--validate", action="store_true", help="check every invariant after every event (slow)"
+    )
     parser.add_argument("--config", type=Path, help="the settings file")
     parser.add_argument("--version", action="version", version=__version__)
     return parser
@@ -55,11 +58,12 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """The process's exit status."""
     flags = vars(parser().parse_args(arguments))
+    validated = flags.pop("validate")
     config = flags.pop("config") or default_file(os.environ)
     try:
         settings = read_settings(flags, os.environ, config)
         _log_to_stderr(settings.log)
-        orchestrator = Orchestrator(settings)
+        orchestrator = Orchestrator(settings, validated=validated)
         _end_on_signals(orchestrator)
         orchestrator.run_forever()
     except CrowdpipeError as error:
@@ -86,8 +90,7 @@ def _log_to_stderr(level: str) -> None:
         format="%(asctime)s %(levelname).1s %(message)s",
         datefmt="%H:%M:%S",
     )
-    # What paho and httpx log is told again, in our words, by the adapters.
-    logging.getLogger("crowdpipe.connection.paho").setLevel(logging.CRITICAL)
+    # What httpx logs is told again, in our words, by the adapters.
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

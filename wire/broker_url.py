@@ -1,7 +1,8 @@
 """Broker addresses: `mqtt://user:secret@host:port`, or `mqtts://` for TLS.
 
-Reads and writes them; connecting is others' work. The secret is percent-encoded in the address
-and left out wherever an address is shown.
+A broker that limits packets without announcing it has `?packet_nbytes=131072` at the end. Reads
+and writes addresses; connecting is others' work. The secret is percent-encoded in the address and
+left out wherever an address is shown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from wire.errors import InvalidUrl
 
 DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
 EXAMPLE = "mqtt://name:secret@host:1883"
+PACKET_LIMIT = "packet_nbytes="
+LEAST_PACKET_NBYTES = 8 << 10  # below that, little of a packet would be ours
 NO_BROKER_THERE = "what answers there does not speak MQTT 5; check host and port"
 
 
@@ -25,6 +28,7 @@ class BrokerUrl:
     tls: bool = False
     user: str | None = None
     secret: str | None = None
+    packet_nbytes: int | None = None
 
     def __str__(self) -> str:
         """The whole address, secret included: for configuration, not for screens."""
@@ -43,7 +47,8 @@ class BrokerUrl:
 
     def _with(self, login: str) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'mqtts' if self.tls else 'mqtt'}://{login}{host}:{self.port}"
+        limit = "" if self.packet_nbytes is None else f"?{PACKET_LIMIT}{self.packet_nbytes}"
+        return f"{'mqtts' if self.tls else 'mqtt'}://{login}{host}:{self.port}{limit}"
 
     def login(self, user: str, secret: str) -> BrokerUrl:
         """The same broker, as another user."""
@@ -61,7 +66,7 @@ def parse_url(text: str) -> BrokerUrl:
         raise InvalidUrl(f"broker address must begin with mqtt:// or mqtts://, as in {EXAMPLE}")
     if not parts.hostname:
         raise InvalidUrl(f"broker address names no host; write it as {EXAMPLE}")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
+    if parts.path not in ("", "/") or parts.fragment:
         raise InvalidUrl(f"broker address ends after the port; write it as {EXAMPLE}")
     return BrokerUrl(
         host=parts.hostname,
@@ -69,4 +74,15 @@ def parse_url(text: str) -> BrokerUrl:
         tls=parts.scheme == "mqtts",
         user=None if parts.username is None else unquote(parts.username),
         secret=None if parts.password is None else unquote(parts.password),
+        packet_nbytes=_packet_limit(parts.query) if parts.query else None,
     )
+
+
+def _packet_limit(query: str) -> int:
+    number = query.removeprefix(PACKET_LIMIT)
+    if number == query or not number.isdecimal() or int(number) < LEAST_PACKET_NBYTES:
+        raise InvalidUrl(
+            f"broker address: only the broker's largest packet may follow the port, from "
+            f"{LEAST_PACKET_NBYTES} up, as in {EXAMPLE}?{PACKET_LIMIT}131072"
+        )
+    return int(number)

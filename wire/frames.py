@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed, TooLarge
+from wire.frame_head import FrameHead, FrameSettings, TensorHead
 from wire.ids import ActivationId, check_digest, is_name
-from wire.messages.requests import TRANSPORTS, Transport
-from wire.planes import Buffer, Lossless, Plane
+from wire.planes import Buffer, Plane
 from wire.tensors import (
     Encoding,
     Tensor,
@@ -34,14 +34,13 @@ from wire.tensors import (
     encode_strings,
     encode_tensor,
 )
+from wire.transport import TRANSPORTS
 
 __all__ = [
+    "ATTEMPT_NBYTES",
     "Encoding",
     "Frame",
-    "Header",
-    "Settings",
     "Tensor",
-    "TensorHead",
     "attempt_of",
     "decode_frame",
     "encode_frame",
@@ -49,7 +48,7 @@ __all__ = [
     "encode_lossy_int8",
     "encode_strings",
     "encode_tensor",
-    "header_of",
+    "head_of",
     "peek",
     "rehead",
 ]
@@ -65,22 +64,7 @@ _START = struct.Struct("<4sII")
 _FIXED = struct.Struct("<BBH32sIIIB")
 _TENSOR = struct.Struct("<BBB")
 _PLANE = struct.Struct("<BQQ")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """A run's settings, which travel with its items from hop to hop."""
-
-    exact: bool = False
-    barrier: bool = False
-    transport: Transport = "auto"
-
-    @property
-    def lossless(self) -> Lossless:
-        """What a tensor that must keep its bits is sent with."""
-        if self.transport == "fp16" or self.transport == "int8":
-            return "auto"
-        return self.transport
+ATTEMPT_NBYTES = _START.size + _FIXED.size  # of a frame's start tell its attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +74,7 @@ class Frame:
     model: str
     activation: ActivationId
     attempt: int
-    settings: Settings
+    settings: FrameSettings
     tensors: tuple[Tensor, ...]
 
     @property
@@ -102,32 +86,6 @@ class Frame:
             if tensor.name == name:
                 return tensor
         raise Malformed(f"frame {self.activation} has no tensor {name!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHead:
-    """What a frame's header says of a tensor."""
-
-    name: str
-    kind: Element
-    shape: tuple[int, ...]
-    raw_nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A frame without its planes."""
-
-    model: str
-    activation: ActivationId
-    attempt: int
-    settings: Settings
-    tensors: tuple[TensorHead, ...]
-    nbytes: int
-
-    @property
-    def raw_nbytes(self) -> int:
-        return sum(tensor.raw_nbytes for tensor in self.tensors)
 
 
 # --- frames -----------------------------------------------------------------------------------
@@ -147,7 +105,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def _fields(
-    model: str, activation: ActivationId, attempt: int, settings: Settings, tensors: int
+    model: str, activation: ActivationId, attempt: int, settings: FrameSettings, tensors: int
 ) -> bytes:
     """The header's fields up to the tensors."""
     if not is_name(activation.run):
@@ -216,7 +174,7 @@ def decode_frame(data: Buffer, limit_nbytes: int) -> Frame:
         for deflated, raw_nbytes, nbytes in layout.planes:
             planes.append(Plane(view[offset : offset + nbytes], deflated, raw_nbytes))
             offset += nbytes
-        tensors.append(Tensor(head.name, head.kind, head.shape, layout.encoding, tuple(planes)))
+        tensors.append(Tensor(head.name, layout.kind, head.shape, layout.encoding, tuple(planes)))
     if offset != len(view):
         raise Malformed(f"frame {header.activation}: {len(view)} bytes, but {offset} announced")
     if zlib.crc32(view[_START.size :]) != _START.unpack(view[: _START.size])[2]:
@@ -224,7 +182,7 @@ def decode_frame(data: Buffer, limit_nbytes: int) -> Frame:
     return Frame(header.model, header.activation, header.attempt, header.settings, tuple(tensors))
 
 
-def peek(data: Buffer) -> Header:
+def peek(data: Buffer) -> FrameHead:
     """The header alone, its fields checked; planes and check sum are not touched."""
     return _read_header(memoryview(data))[0]
 
@@ -234,15 +192,43 @@ def attempt_of(data: Buffer) -> int:
     return int(_FIXED.unpack_from(data, _START.size)[6])
 
 
-def header_of(frame: Frame, nbytes: int) -> Header:
+def head_of(frame: Frame, nbytes: int) -> FrameHead:
     """What `peek` says of the frame once it is encoded as `nbytes`."""
-    heads = tuple(
-        TensorHead(each.name, each.kind, each.shape, each.raw_nbytes) for each in frame.tensors
+    heads = tuple(TensorHead(each.name, each.kind, each.shape) for each in frame.tensors)
+    return _head(
+        frame.model,
+        frame.activation,
+        frame.attempt,
+        frame.settings,
+        nbytes,
+        frame.raw_nbytes,
+        heads,
     )
-    return Header(frame.model, frame.activation, frame.attempt, frame.settings, heads, nbytes)
 
 
-def rehead(data: Buffer, attempt: int, settings: Settings) -> bytes:
+def _head(
+    model: str,
+    activation: ActivationId,
+    attempt: int,
+    settings: FrameSettings,
+    nbytes: int,
+    raw_nbytes: int,
+    heads: tuple[TensorHead, ...],
+) -> FrameHead:
+    return FrameHead(
+        model=model,
+        activation=activation,
+        attempt=attempt,
+        exact=settings.exact,
+        barrier=settings.barrier,
+        nbytes=nbytes,
+        raw_nbytes=raw_nbytes,
+        tensors=heads,
+        transport=settings.transport,
+    )
+
+
+def rehead(data: Buffer, attempt: int, settings: FrameSettings) -> bytes:
     """The same frame with another attempt and other settings; planes are copied as they are."""
     view = memoryview(data)
     header, _, offset = _read_header(view)
@@ -255,7 +241,9 @@ def rehead(data: Buffer, attempt: int, settings: Settings) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
+    kind: Element
     encoding: Encoding
+    raw_nbytes: int
     planes: tuple[tuple[bool, int, int], ...]
 
 
@@ -283,7 +271,7 @@ class _Reader:
             raise Malformed("a name in a frame's header is not UTF-8") from None
 
 
-def _read_header(view: memoryview) -> tuple[Header, list[_Layout], int]:
+def _read_header(view: memoryview) -> tuple[FrameHead, list[_Layout], int]:
     if len(view) < _START.size + _FIXED.size:
         raise Malformed(f"{len(view)} bytes are too few for a frame")
     magic, nbytes, _ = _START.unpack(view[: _START.size])
@@ -299,13 +287,14 @@ def _read_header(view: memoryview) -> tuple[Header, list[_Layout], int]:
     activation = ActivationId(reader.text(run_nbytes), item, cut)
     if not is_name(activation.run):
         raise Malformed(f"a frame of a run called {activation.run!r:.80}")
-    settings = Settings(bool(flags & 1), bool(flags & 2), TRANSPORTS[transport])
+    settings = FrameSettings(bool(flags & 1), bool(flags & 2), TRANSPORTS[transport])
     heads, layouts = _read_tensors(reader, count)
+    raw_nbytes = sum(layout.raw_nbytes for layout in layouts)
     if reader.offset != nbytes:
         raise Malformed("a frame's header is longer than its fields")
     digest = check_digest(model.hex())
-    header = Header(digest, activation, attempt, settings, tuple(heads), len(view))
-    return header, layouts, nbytes
+    head = _head(digest, activation, attempt, settings, len(view), raw_nbytes, tuple(heads))
+    return head, layouts, nbytes
 
 
 def _read_tensors(reader: _Reader, count: int) -> tuple[list[TensorHead], list[_Layout]]:
@@ -332,11 +321,11 @@ def _read_tensor(reader: _Reader) -> tuple[TensorHead, _Layout]:
     if plane_count > MAX_PLANES:
         raise Malformed(f"{name}: {plane_count} planes")
     planes = tuple(_read_plane(reader, name) for _ in range(plane_count))
-    layout = _Layout(Encoding(encoding), planes)
     sizes = tuple(raw for _, raw, _ in planes)
-    check_sizes(name, kind, shape, layout.encoding, sizes)
+    check_sizes(name, kind, shape, Encoding(encoding), sizes)
     raw_nbytes = sum(sizes) if kind is Element.STRING else nbytes_of(kind, math.prod(shape))
-    return TensorHead(name, kind, shape, raw_nbytes), layout
+    layout = _Layout(kind, Encoding(encoding), raw_nbytes, planes)
+    return TensorHead(name, kind, shape), layout
 
 
 def _read_plane(reader: _Reader, name: str) -> tuple[bool, int, int]:

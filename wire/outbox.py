@@ -11,7 +11,7 @@ that place. Pure: whoever calls publishes what is returned.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from wire.errors import QueueFull
@@ -49,11 +49,15 @@ class Outbox:
     def __init__(self, max_inflight: int = MAX_INFLIGHT, max_nbytes: int = MAX_NBYTES) -> None:
         self.max_inflight = max_inflight
         self.max_nbytes = max_nbytes
-        self._control: deque[Message] = deque()
-        self._data: deque[Message] = deque()
-        self._inflight: dict[int, Message] = {}
+        # Both lanes by place, which rises. Not plain dicts: what is taken from the front of one
+        # leaves gaps that every later look at the front passes over again.
+        self._control: OrderedDict[int, Message] = OrderedDict()
+        self._data: OrderedDict[int, Message] = OrderedDict()
+        self._place = 0
+        self._replaceable: dict[str, int] = {}  # by topic, where its message with `coalesce` waits
+        self._inflight: dict[int, Message] = {}  # by token; QoS 1 alone
         self._token = 0
-        self._nbytes = 0
+        self._nbytes = 0  # the payloads of both lanes
         self._connected = False
 
     @property
@@ -68,18 +72,18 @@ class Outbox:
 
     def put(self, message: Message) -> list[Numbered]:
         """Queue a message; what is to be published now. Raises `QueueFull` at the bound."""
-        older = self._older(message.topic) if message.coalesce else []
-        held = self._nbytes - sum(len(each.payload) for each in older)
+        place = self._replaceable.get(message.topic) if message.coalesce else None
+        lane = self._control if place in self._control else self._data
+        held = self._nbytes - (0 if place is None else len(lane[place].payload))
         limit = self.max_nbytes + (self.max_nbytes // 4 if message.control else 0)
         if held + len(message.payload) > limit:
             raise QueueFull(
                 f"{held} bytes wait to be published; {message.topic} with "
                 f"{len(message.payload)} more does not fit into {limit}"
             )
-        for each in older:
-            self._remove(each)
-        (self._control if message.control else self._data).append(message)
-        self._nbytes += len(message.payload)
+        if place is not None:
+            self._take(lane, place)
+        self._append(message)
         return self._release()
 
     def acknowledged(self, token: int) -> list[Numbered]:
@@ -101,15 +105,38 @@ class Outbox:
     def disconnected(self) -> None:
         self._connected = False
 
+    def forget_data(self) -> None:
+        """Drop what is not control, waiting or in flight: whoever has it offers it again."""
+        while self._data:
+            self._take(self._data, next(iter(self._data)))
+        self._inflight = {token: each for token, each in self._inflight.items() if each.control}
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._control.clear()
+        self._data.clear()
+        self._replaceable.clear()
+        self._inflight.clear()
+        self._nbytes = 0
+
+    def validate(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold: for tests."""
+        waiting = {**self._control, **self._data}
+        assert len(waiting) == len(self._control) + len(self._data), "a place is taken once"
+        assert self._nbytes == sum(len(each.payload) for each in waiting.values())
+        expected = {each.topic: place for place, each in waiting.items() if each.coalesce}
+        assert self._replaceable == expected, "one message waits for each topic that coalesces"
+        assert all(each.control for each in self._control.values())
+        assert not any(each.control for each in self._data.values())
+        assert all(each.qos for each in self._inflight.values())
+
     def _release(self) -> list[Numbered]:
         released = []
         while self._connected and len(self._inflight) < self.max_inflight:
             lane = self._control or self._data
             if not lane:
                 break
-            message = lane.popleft()
-            self._nbytes -= len(message.payload)
-            released.append(self._number(message))
+            released.append(self._number(self._take(lane, next(iter(lane)))))
         return released
 
     def _number(self, message: Message) -> Numbered:
@@ -118,10 +145,16 @@ class Outbox:
             self._inflight[self._token] = message
         return Numbered(self._token, message)
 
-    def _older(self, topic: str) -> list[Message]:
-        lanes = (self._control, self._data)
-        return [each for lane in lanes for each in lane if each.coalesce and each.topic == topic]
+    def _append(self, message: Message) -> None:
+        self._place += 1
+        (self._control if message.control else self._data)[self._place] = message
+        self._nbytes += len(message.payload)
+        if message.coalesce:
+            self._replaceable[message.topic] = self._place
 
-    def _remove(self, message: Message) -> None:
-        (self._control if message.control else self._data).remove(message)
+    def _take(self, lane: OrderedDict[int, Message], place: int) -> Message:
+        message = lane.pop(place)
         self._nbytes -= len(message.payload)
+        if message.coalesce:
+            del self._replaceable[message.topic]
+        return message

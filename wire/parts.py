@@ -11,6 +11,7 @@ credit is the same without bytes: its index is the part that arrived.
 from __future__ import annotations
 
 import struct
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -173,8 +174,9 @@ class Reassembly:
         self.max_nbytes = max_nbytes
         self.max_frame_nbytes = max_nbytes if max_frame_nbytes is None else max_frame_nbytes
         self.timeout_s = timeout_s
-        self._reserved = 0
-        self._unfinished: dict[tuple[str, Transfer], _Unfinished] = {}
+        self._reserved = 0  # the announced lengths of all unfinished frames
+        # The one heard of longest ago is first: every deadline is as long after its last part.
+        self._unfinished: OrderedDict[tuple[str, Transfer], _Unfinished] = OrderedDict()
 
     @property
     def nbytes(self) -> int:
@@ -190,6 +192,7 @@ class Reassembly:
         key = (sender, part.transfer)
         frame = self._unfinished.get(key) or self._begin(key, part, now)
         frame.deadline = now + self.timeout_s
+        self._unfinished.move_to_end(key)
         if (frame.count, frame.total_nbytes) != (part.count, part.total_nbytes):
             self._remove(key)
             raise Malformed(f"parts of {part.transfer.activation} disagree on its length")
@@ -234,13 +237,16 @@ class Reassembly:
 
     def expire(self, now: float) -> list[Abandoned]:
         """Give up what has waited too long, and say what it was."""
-        late = [(key, frame) for key, frame in self._unfinished.items() if frame.deadline <= now]
         abandoned = []
-        for key, frame in late:
+        while (key := self._oldest()) is not None and self._unfinished[key].deadline <= now:
+            frame = self._unfinished[key]
             self._remove(key)
             reason = f"{len(frame.pieces)} of {frame.count} parts came in {self.timeout_s:g} s"
             abandoned.append(Abandoned(*key, reason))
         return abandoned
+
+    def _oldest(self) -> tuple[str, Transfer] | None:
+        return next(iter(self._unfinished), None)
 
     def knows(self, sender: str, transfer: Transfer) -> bool:
         """Whether parts of it wait here for others."""
@@ -251,4 +257,15 @@ class Reassembly:
 
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""
-        return min((frame.deadline for frame in self._unfinished.values()), default=None)
+        oldest = self._oldest()
+        return None if oldest is None else self._unfinished[oldest].deadline
+
+    def validate(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold: for tests."""
+        frames = list(self._unfinished.values())
+        assert self._reserved == sum(frame.total_nbytes for frame in frames) <= self.max_nbytes
+        deadlines = [frame.deadline for frame in frames]
+        assert deadlines == sorted(deadlines), "the first is the one that is given up first"
+        for frame in frames:
+            assert frame.nbytes == sum(map(len, frame.pieces.values())) <= frame.total_nbytes
+            assert 0 < len(frame.pieces) < frame.count

@@ -87,6 +87,40 @@ TABLE: tuple[TopicRule, ...] = (
 """Control topics. A watcher reads all of them, as does a client (which is a person's program)."""
 
 
+class _Level:
+    """The table as a tree of words, so that a topic is found by one look-up a level: a message of
+    each device passes here. Below `words` what a row says itself, below `others` what stands for
+    its `variable`; `row` is the name of the one that ends here."""
+
+    __slots__ = ("others", "row", "variable", "words")
+
+    def __init__(self) -> None:
+        self.words: dict[str, _Level] = {}
+        self.variable = ""
+        self.others: _Level | None = None
+        self.row: str | None = None
+
+    def below(self, word: str) -> _Level:
+        if not word.startswith("{"):
+            return self.words.setdefault(word, _Level())
+        self.variable = word.strip("{}")
+        self.others = self.others or _Level()
+        return self.others
+
+
+def _tree(rules: tuple[TopicRule, ...]) -> _Level:
+    top = _Level()
+    for rule in rules:
+        level = top
+        for word in rule.pattern.split("/"):
+            level = level.below(word)
+        level.row = rule.name
+    return top
+
+
+_TREE = _tree(TABLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A control topic taken apart: the row's name and what stood for its variables."""
@@ -151,12 +185,11 @@ class Topics:
 
     def parse(self, topic: str) -> Parsed:
         """A control topic as the row it belongs to; `Malformed` if it is none."""
-        levels = topic.removeprefix(self.control_root + "/").split("/")
-        for rule in TABLE:
-            variables = _match(rule.pattern.split("/"), levels)
-            if variables is not None and topic.startswith(self.control_root + "/"):
-                return Parsed(rule.name, variables)
-        raise Malformed(f"{topic!r} is no topic of ours")
+        root = self.control_root + "/"
+        parsed = _found(topic[len(root) :].split("/")) if topic.startswith(root) else None
+        if parsed is None:
+            raise Malformed(f"{topic!r} is no topic of ours")
+        return parsed
 
     def sender(self, topic: str) -> tuple[str, str]:
         """`(reader, writer)` of a data topic."""
@@ -170,13 +203,14 @@ class Topics:
         return topic.startswith(self.data_root + "/")
 
 
-def _match(pattern: list[str], levels: list[str]) -> dict[str, str] | None:
-    if len(pattern) != len(levels):
-        return None
-    variables: dict[str, str] = {}
-    for expected, level in zip(pattern, levels, strict=True):
-        if expected.startswith("{"):
-            variables[expected.strip("{}")] = level
-        elif expected != level:
+def _found(words: list[str]) -> Parsed | None:
+    level, variables = _TREE, {}
+    for word in words:
+        below = level.words.get(word)
+        if below is None:
+            below = level.others
+            variables[level.variable] = word
+        if below is None:
             return None
-    return variables
+        level = below
+    return None if level.row is None else Parsed(level.row, variables)

@@ -18,7 +18,7 @@ from benchmarks.fleet import Fleet
 from benchmarks.happenings import Stage
 from benchmarks.row import Rival, Row, at_most, measured, skipped
 from benchmarks.spread import spread
-from wire.messages.requests import Transport
+from wire.transport import Transport
 
 OVERHEAD_MS = 3.0
 LOSSLESS_SHARE = 0.87

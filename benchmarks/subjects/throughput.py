@@ -23,7 +23,7 @@ from crowdpipe.client.session import Session
 from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import TOLERANCE
 from crowdpipe.items_file import Arrays
-from wire.messages.requests import Transport
+from wire.transport import Transport
 
 ITEMS = 60
 SHARE_OF_TWO = 0.8

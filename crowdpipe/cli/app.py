@@ -12,9 +12,9 @@ from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, wa
 EXIT_CODES = """\b
 Exit codes:
   0  done; for up, agent and what watches also: ended by Ctrl-C
-  1  results are not the whole model's (demo, model check), or a fault of this program
-  2  what was asked for cannot be done as asked (the message says what to change)
-  3  something that is set up here is missing or broken (broker, store, devices)
+  1  results differ from the whole model's (demo, model check), or a bug in crowdpipe
+  2  the request cannot be served as it was made (the message says what to change)
+  3  something in this setup is missing or broken (broker, store, devices)
   4  another program broke the protocol
   130, 143  interrupted before it was done, by Ctrl-C or a request to end
 \b
@@ -48,11 +48,9 @@ def _version(asked: bool) -> None:
 
 
 def root(
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where in the program an error arose.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Run one ONNX model, unmodified, across a crowd of phones."""

@@ -31,26 +31,35 @@ def demo(
     items: Annotated[int, typer.Option(metavar="N", help="How many items; at most 60.")] = 60,
     exact: Exact = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures here too.")
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Also write all figures to this file, as JSON."
+        ),
     ] = None,
     timeline: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.html",
-            help="Where the picture goes.  [default: a new file in the home's demo/]",
+            help="Where to write the timeline.  [default: a new file in the home's demo/]",
         ),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.onnx", help="A model of your own, with made-up inputs."),
+        typer.Option(
+            metavar="FILE.onnx", help="A model of your own instead, with generated inputs."
+        ),
     ] = None,
     max_shape: Annotated[
         str | None,
-        typer.Option(metavar="NAME=N,…", help="With --model: sizes of dimensions that vary."),
+        typer.Option(
+            metavar="NAME=N,…", help="With --model: largest sizes of symbolic dimensions."
+        ),
     ] = None,
     broker: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Use this broker, as mqtt://host:port, and start none."),
+        typer.Option(
+            metavar="URL", help="Use this broker, as mqtt://host:port, instead of starting one."
+        ),
     ] = None,
 ) -> None:
     """One real model over five agents on this machine, compared with one process.
@@ -82,7 +91,7 @@ def demo(
         with ending_signals_raise():
             figures = Demonstration(options, out()).run()
     except Interrupted as asked:
-        typer.echo(f"\nStopped ({asked}). Everything that was started is ended.", err=True)
+        typer.echo(f"\nStopped ({asked}). Everything that it started has been shut down.", err=True)
         raise typer.Exit(asked.exit_code) from None
     if json_file is not None:
         json_file.write_text(json.dumps(figures.plain(), indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`crowdpipe device add|remove`: who may join."""
+"""`crowdpipe device add|remove`: which phones may connect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def build() -> typer.Typer:
         name="device",
         rich_markup_mode=None,
         no_args_is_help=True,
-        help="Who may join: phones.",
+        help="Add and remove phones.",
         epilog=example("crowdpipe device add pixel-7"),
     )
     group.command("add", epilog=example("crowdpipe device add pixel-7"))(add)
@@ -41,11 +41,12 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
         return
     if url is None:
         say(
-            f"{name} may join. Nothing is served yet: start `crowdpipe up --host ADDRESS`, then "
-            f"type `crowdpipe device add {name}` again to see the line for the phone."
+            f"{name} may connect. Nothing is served yet: start `crowdpipe up --host "
+            f"ADDRESS`, then type `crowdpipe device add {name}` again "
+            "to see the line for the phone."
         )
         return
-    say(f"{name} may join. Type this on it (it holds its secret):")
+    say(f"{name} may connect. Type this on it (the line contains its secret):")
     print(agent_line(url))
     if only_this_machine(url.host):
         say(
@@ -55,9 +56,9 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
 
 
 def remove(name: Name, home: Home = None) -> None:
-    """Take a phone's secret from it; a running broker lets it in no more."""
+    """Revoke a phone's secret; a running broker does not accept it any longer."""
     from crowdpipe.cli.console import say
     from crowdpipe.serving.devices import remove_device
 
     remove_device(home_of(home), name)
-    say(f"{name} may not join any more.")
+    say(f"{name} can no longer connect.")

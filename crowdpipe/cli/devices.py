@@ -13,7 +13,7 @@ from crowdpipe.cli.options import Broker, Home, Json, broker_of, example
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from crowdpipe.client.fleet import Device
+    from crowdpipe.client.fleet import DeviceReport
     from wire.messages.residency import Residency
     from wire.messages.telemetry import Telemetry
 
@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
 
 
 def devices(
-    watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     broker: Broker = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """What every device said of itself last: state, battery, memory, what it serves.
+    """What each device reported last: state, battery, memory, what it serves.
 
     RSS is the whole process; the budget is what partitions may take of it. ↑: charging.
     """
@@ -38,7 +38,7 @@ def devices(
     from crowdpipe.client.fleet import devices as ask
 
     if watch and as_json:
-        raise typer.BadParameter("--watch is for the eye; leave it or --json out")
+        raise typer.BadParameter("--watch and --json cannot be combined; leave one of them out")
     url = broker_of(broker, home)
     if watch:
         _watch(lambda: devices_table(ask(url)))
@@ -49,7 +49,7 @@ def devices(
     elif found:
         out().print(devices_table(found))
     else:
-        say("No device has been here yet: crowdpipe device add NAME")
+        say("No device has connected yet. Add one: crowdpipe device add NAME")
 
 
 def _watch(look: Callable[[], Table]) -> None:
@@ -67,7 +67,7 @@ def _watch(look: Callable[[], Table]) -> None:
         return
 
 
-def devices_table(found: list[Device]) -> Table:
+def devices_table(found: list[DeviceReport]) -> Table:
     from crowdpipe.cli.tables import plain_table
 
     table = plain_table(
@@ -78,7 +78,7 @@ def devices_table(found: list[Device]) -> Table:
     return table
 
 
-def _row(device: Device) -> tuple[str, ...]:
+def _row(device: DeviceReport) -> tuple[str, ...]:
     from crowdpipe.cli.quantities import show_nbytes
 
     state, residency = device.state, device.residency

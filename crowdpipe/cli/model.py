@@ -20,7 +20,7 @@ def build() -> typer.Typer:
         name="model",
         rich_markup_mode=None,
         no_args_is_help=True,
-        help="What can be served.",
+        help="Add, check, list, show and remove models.",
         epilog=example("crowdpipe model add minilm.onnx --name minilm", "crowdpipe model list"),
     )
     group.command(
@@ -43,16 +43,18 @@ def add(
     name: Annotated[str, typer.Option(metavar="NAME", help="1 to 32 of a-z, 0-9 and '-'.")],
     max_segment: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Most weights of one segment.  [default: 16MiB]"),
+        typer.Option(
+            metavar="SIZE", help="Most bytes of weights in one segment.  [default: 16MiB]"
+        ),
     ] = None,
     segments: Annotated[
-        int | None, typer.Option(metavar="N", help="Cut into exactly so many.")
+        int | None, typer.Option(metavar="N", help="Cut into exactly this many segments.")
     ] = None,
     max_shape: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=N,…",
-            help="Bounds of dimensions that vary.  [default: batch 1, others 512]",
+            help="Largest sizes of symbolic dimensions.  [default: batch 1, others 512]",
         ),
     ] = None,
     home: Home = None,
@@ -98,7 +100,7 @@ def show_all(home: Home = None, as_json: Json = False) -> None:
         print_json([_summary(manifest) for manifest in found])
         return
     if not found:
-        say("There is no model yet: crowdpipe model add FILE.onnx --name NAME")
+        say("No model has been added yet. Add one: crowdpipe model add FILE.onnx --name NAME")
         return
     table = plain_table("model", ">size", ">segments", "~inputs", "~outputs", ">digest")
     for manifest in found:
@@ -158,7 +160,7 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
 
 
 def remove(name: Name, home: Home = None) -> None:
-    """Forget a model and what only it uses. Its runs end with an error."""
+    """Remove a model and the weights that only it uses. Its runs end with an error."""
     from crowdpipe.cli.console import say
     from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.stores import open_store

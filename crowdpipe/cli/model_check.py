@@ -1,4 +1,4 @@
-"""`crowdpipe model check`: is a model, cut, the whole model still?"""
+"""`crowdpipe model check`: do a model's segments compute what the whole model does?"""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ def check(
     ],
     max_segment: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Most weights of one segment.  [default: 16MiB]"),
+        typer.Option(
+            metavar="SIZE", help="Most bytes of weights in one segment.  [default: 16MiB]"
+        ),
     ] = None,
     segments: Annotated[
-        int | None, typer.Option(metavar="N", help="Cut into exactly so many.")
+        int | None, typer.Option(metavar="N", help="Cut into exactly this many segments.")
     ] = None,
     max_shape: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=N,…",
-            help="Bounds of dimensions that vary.  [default: batch 1, others 512]",
+            help="Largest sizes of symbolic dimensions.  [default: batch 1, others 512]",
         ),
     ] = None,
     inputs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="Real inputs, as for run.  [default: made up]"),
+        typer.Option(metavar="FILE.npz", help="Real inputs, as for run.  [default: generated]"),
     ] = None,
     home: Home = None,
     as_json: Json = False,

@@ -21,10 +21,11 @@ def register(app: typer.Typer) -> None:
 def plan(
     model: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", help="Ask for so many.  [default: the planner's]")
+        int | None,
+        typer.Option(metavar="N", help="Number of partitions.  [default: the planner decides]"),
     ] = None,
     items: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many items will be run.")
+        int | None, typer.Option(metavar="N", min=1, help="Number of items to plan for.")
     ] = None,
     exact: Exact = False,
     broker: Broker = None,

@@ -37,13 +37,15 @@ def run(
         Path, typer.Option("--output", metavar="FILE.npz", help="Write results here.")
     ],
     batch: Annotated[
-        bool, typer.Option("--batch", help="The first axis of every array counts the items.")
+        bool,
+        typer.Option("--batch", help="Every array is a batch: its first axis counts the items."),
     ] = False,
     exact: Exact = False,
     barrier: Annotated[
         bool,
         typer.Option(
-            "--barrier", help="Each partition waits for all outputs of the one before (to compare)."
+            "--barrier",
+            help="Each partition waits for all outputs of the one before it (for comparison).",
         ),
     ] = False,
     timeout: Timeout = 300.0,

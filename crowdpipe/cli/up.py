@@ -31,17 +31,21 @@ def up(
     home: Home = None,
     host: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Where to listen; phones need an address they reach."),
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; phones must be able to reach it."
+        ),
     ] = "127.0.0.1",
     broker_port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 picks a free one.")
     ] = BROKER_PORT,
     store_port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="0 picks a free one.")
     ] = STORE_PORT,
     broker: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Use this broker, as mqtt://host:port, and start none."),
+        typer.Option(
+            metavar="URL", help="Use this broker, as mqtt://host:port, instead of starting one."
+        ),
     ] = None,
     log: Annotated[str, typer.Option(metavar="LEVEL", help="|".join(LOG_LEVELS))] = "warning",
     as_json: Json = False,
@@ -50,8 +54,7 @@ def up(
     if log not in LOG_LEVELS:
         raise typer.BadParameter(f"--log is one of {', '.join(LOG_LEVELS)}")
     logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname).1s %(message)s")
-    # What these log as errors is told again, in our words, by who uses them.
-    logging.getLogger("crowdpipe.connection.paho").setLevel(logging.CRITICAL)
+    # What it logs as errors is told again, in our words, by who uses it.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     from crowdpipe.cli.console import say
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise

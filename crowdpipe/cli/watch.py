@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     line: Annotated[
-        bool, typer.Option("--line", help="Print how to do the same with mosquitto_sub, and end.")
+        bool, typer.Option("--line", help="Print how to do the same with mosquitto_sub, and exit.")
     ] = False,
     broker: Broker = None,
     home: Home = None,
@@ -29,7 +29,7 @@ def watch(
 ) -> None:
     """Print every message about devices, models and runs until Ctrl-C.
 
-    First what is retained, then what comes. With --json each line is an object.
+    Retained messages come first. With --json each line is an object.
     """
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.watching.login import WATCHER, login_of

@@ -12,23 +12,24 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from bus.connection import Connection
+from bus.listener import InboundMessage, Subscription
 from crowdpipe.client.line import CONNECT_LIMIT_S, Line
 from crowdpipe.client.unreachable import unreachable
 from crowdpipe.home import broker_url
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.connection_listener import Incoming, Subscription
 from wire.broker_url import BrokerUrl
-from wire.errors import CrowdpipeError, Refused
+from wire.errors import CrowdpipeError
 from wire.ids import mint
 from wire.messages.assignment import Assignment
 from wire.messages.model import ModelSummary
-from wire.messages.requests import Planned, RunOptions, Transport
+from wire.messages.requests import Planned, RunOptions
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
 from wire.messages.telemetry import Telemetry
 from wire.outbox import Message
 from wire.record import decode
 from wire.topics import Topics
+from wire.transport import Transport
 
 QUIET_S = 0.15  # retained messages follow each other closely
 PLAN_LIMIT_S = 30.0
@@ -42,7 +43,7 @@ _log = logging.getLogger("crowdpipe.client")
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceReport:
     """What a device, and the orchestrator about it, said last; None where nothing was said."""
 
     name: str
@@ -59,13 +60,13 @@ def models(broker: str | BrokerUrl | None = None) -> list[ModelSummary]:
     return sorted(found, key=lambda model: model.name)
 
 
-def devices(broker: str | BrokerUrl | None = None) -> list[Device]:
+def devices(broker: str | BrokerUrl | None = None) -> list[DeviceReport]:
     """Every device that was ever met and not forgotten, by name."""
     with _Look(broker_url(broker), tuple(_LEAVES)) as look:
         said = {leaf: look.read(kind, leaf, "d") for leaf, kind in _LEAVES.items()}
     names = sorted({name for leaf in said.values() for name in leaf})
     return [
-        Device(
+        DeviceReport(
             name=name,
             state=said["device_state"].get(name),
             telemetry=said["telemetry"].get(name),
@@ -164,7 +165,7 @@ class _Look:
     def will(self, connection: str) -> Message | None:
         return None
 
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
+    def connected(self, connection: str, reconnect: bool) -> None:
         with self._changed:
             self._up, self._heard_at = True, time.monotonic()
             self._changed.notify_all()
@@ -174,7 +175,7 @@ class _Look:
             self._why_not = reason
             self._changed.notify_all()
 
-    def received(self, message: Incoming) -> None:
+    def received(self, message: InboundMessage) -> None:
         with self._changed:
             self._heard_at = time.monotonic()
             if message.payload:
@@ -183,11 +184,8 @@ class _Look:
                 self._said.pop(message.topic, None)
             self._changed.notify_all()
 
-    def roomy(self) -> None:
+    def refused(self, topic: str, error: CrowdpipeError) -> None:
         """Nothing is published here."""
-
-    def refused(self, topic: str, error: Refused) -> None:
-        self.ended(error)
 
     def ended(self, error: CrowdpipeError) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,16 +26,22 @@ class Result:
 
 
 class Handle:
-    """One run, for whoever reads it. Not for several threads at once."""
+    """One run, for whoever reads it. Not for several threads at once.
+
+    The line's thread says what happened (`grant`, `give`, `end`, `fail`), which wakes the reader of
+    this run and of no other.
+    """
 
     def __init__(self, line: Line, run: str, limit_s: float) -> None:
         self._line = line
         self._limit_s = limit_s
+        self._changed = threading.Condition()
+        self._failure: CrowdpipeError | None = None  # of the line; ends whoever waits
         self.run = run
-        self.granted = 0
-        self.ended = False
-        self.error: CrowdpipeError | None = None
-        self.results: dict[int, Result] = {}
+        self.granted = 0  # inputs that may be offered, from the first; only rises
+        self.ended = False  # nothing more will come than lies in `results`
+        self.error: CrowdpipeError | None = None  # why it ended early
+        self.results: dict[int, Result] = {}  # not taken yet
 
     def offer(self, item: int, frame: bytes) -> None:
         """The next input; only within `granted`."""
@@ -46,7 +53,7 @@ class Handle:
 
     def take(self, item: int | None) -> tuple[int, Result] | None:
         """This item's outcome, or any if None; None if it has not come yet."""
-        with self._line.changed:
+        with self._changed:
             chosen = next(iter(self.results), None) if item is None else item
             result = None if chosen is None else self.results.pop(chosen, None)
         if chosen is None or result is None:
@@ -57,14 +64,37 @@ class Handle:
     def wait(self, until: Callable[[], bool]) -> None:
         """Return once `until` holds, or the run has ended. Raises what ended the line."""
         limit_s = self._limit_s + MARGIN_S
-        with self._line.changed:
-            came = self._line.changed.wait_for(
-                lambda: until() or self.ended or self._line.failure is not None, limit_s
+        with self._changed:
+            came = self._changed.wait_for(
+                lambda: until() or self.ended or self._failure is not None, limit_s
             )
-        if self._line.failure is not None and not self.ended:
-            raise self._line.failure
+        if self._failure is not None and not self.ended:
+            raise self._failure
         if not came:
             raise TimedOut(f"nothing was heard of run {self.run} for {limit_s:g} s")
 
     def close(self) -> None:
         self._line.end(self)
+
+    # --- what the line's thread says ----------------------------------------------------------
+
+    def grant(self, total: int) -> None:
+        with self._changed:
+            self.granted = total
+            self._changed.notify_all()
+
+    def give(self, item: int, result: Result) -> None:
+        with self._changed:
+            self.results[item] = result
+            self._changed.notify_all()
+
+    def end(self, error: CrowdpipeError | None) -> None:
+        with self._changed:
+            self.ended, self.error = True, error
+            self._changed.notify_all()
+
+    def fail(self, error: CrowdpipeError) -> None:
+        """Nothing is heard any more, of this run or any other."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()

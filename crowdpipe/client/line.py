@@ -15,15 +15,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bus.arrived_frames import ArrivedFrames
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import InboundMessage, Subscription
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
 from crowdpipe.client.handle import MARGIN_S, Handle, Result
+from crowdpipe.client.kept_input import KeptInput
 from crowdpipe.client.machine import ClientMachine
+from crowdpipe.client.readers import Readers
 from crowdpipe.client.unreachable import unreachable
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.connection_listener import Incoming, Subscription
-from orchestrator.adapters.courier import Courier
-from orchestrator.adapters.pending import Pending
 from wire.broker_url import BrokerUrl
 from wire.errors import (
     CrowdpipeError,
@@ -34,13 +37,12 @@ from wire.errors import (
     UserError,
     from_kind,
 )
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name, mint
 from wire.messages.model import ModelSummary
 from wire.messages.requests import Planned, Request, Response, RunOptions
 from wire.messages.state import OrchestratorState
 from wire.outbox import Message
-from wire.parts import Transfer
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, ORCHESTRATOR, Topics, client_party
 
@@ -66,7 +68,9 @@ class Line:
         self.broker = broker
         self._on_wait = on_wait
         self.topics = Topics() if topics is None else topics
-        self.changed = threading.Condition()
+        # Of what concerns all who use this line: the connection, models, the orchestrator, its
+        # failure. Who waits for one run or one plan is woken by that alone.
+        self._changed = threading.Condition()
         self.failure: CrowdpipeError | None = None
         self.models: dict[str, ModelSummary] = {}
         self.orchestrator_online = False
@@ -76,20 +80,17 @@ class Line:
         self._machine = ClientMachine()
         self._mailbox: queue.Queue[ev.Event | None] = queue.Queue(MAILBOX_LIMIT)
         self._inputs: dict[ActivationId, bytes] = {}
-        self._arrived = Pending()
-        self._handles: dict[str, Handle] = {}
-        self._plans: dict[str, ins.GivePlan] = {}
+        self._arrived = ArrivedFrames()
+        self._readers = Readers()
         self._connected = False
         self._why_not = ""
         self._closing = False
-        self._courier = Courier(
-            self.topics, self.party, self, held_nbytes=lambda: self._arrived.nbytes
-        )
-        self._connection = self._make_connection()
-        self._courier.post = self._connection
+        link = Link()
+        self._courier = Courier(self.topics, self.party, self, self, link=link)
+        self._connection = self._make_connection(link)
         self._thread = threading.Thread(target=self._run, name="crowdpipe-client", daemon=True)
 
-    def _make_connection(self) -> Connection:
+    def _make_connection(self, link: Link) -> Connection:
         retained = (self.topics.subscription("model"), self.topics.orchestrator_state)
         ours = (self.topics.client(self.party, "responses"), self.topics.inbox(self.party))
         return Connection(
@@ -98,6 +99,8 @@ class Line:
             tuple(map(Subscription, retained)),
             tuple(map(Subscription, ours)),
             self,
+            courier=self._courier,
+            link=link,
         )
 
     # --- for whoever calls --------------------------------------------------------------------
@@ -107,12 +110,12 @@ class Line:
         self._thread.start()
         self._connection.start()
         begun = time.monotonic()
-        with self.changed:
+        with self._changed:
             while not self._connected and self.failure is None:
                 waited = time.monotonic() - begun
                 if waited >= (RETRY_LIMIT_S if self._why_not else limit_s):
                     break
-                self.changed.wait(0.1)
+                self._changed.wait(0.1)
         if self.failure is not None or not self._connected:
             error = self.failure or unreachable(self.broker, self._why_not, limit_s)
             self.close(0.0)
@@ -129,10 +132,9 @@ class Line:
     ) -> Handle:
         """Submit a run; its outcomes come to the handle."""
         if self._closing:
-            raise UserError("this session is closed; make another")
+            raise UserError("this session is closed; open a new one")
         handle = Handle(self, mint(), limit_s)
-        with self.changed:
-            self._handles[handle.run] = handle
+        self._readers.add(handle)
         self.tell(ev.RunAsked(handle.run, model, options, count, window, limit_s, total))
         return handle
 
@@ -141,27 +143,19 @@ class Line:
     ) -> Planned:
         """Who would serve what now. Raises what the orchestrator says against it."""
         request = mint()
+        answer = self._readers.expect_plan(request)
         self.tell(ev.PlanAsked(request, model, options, limit_s, items))
-        with self.changed:
-            self.changed.wait_for(
-                lambda: request in self._plans or self.failure is not None, limit_s + MARGIN_S
-            )
-            given = self._plans.pop(request, None)
-        if given is None:
-            raise self.failure or TimedOut(f"waited {limit_s:g} s for the plan of '{model}'")
-        if given.planned is None:
-            raise from_kind(given.kind, given.reason)
-        return given.planned
+        return self._readers.await_plan(request, answer, limit_s + MARGIN_S)
 
     def wait_for(self, until: Callable[[], bool], limit_s: float) -> bool:
-        """Whether `until`, asked again when anything changes, holds within the limit."""
-        with self.changed:
-            return self.changed.wait_for(until, limit_s)
+        """Whether `until`, asked again when the connection, the orchestrator's state or the models
+        change, holds within the limit."""
+        with self._changed:
+            return self._changed.wait_for(until, limit_s)
 
     def end(self, handle: Handle) -> None:
         """Nobody reads this run any more; what still runs of it is cancelled."""
-        with self.changed:
-            known = self._handles.pop(handle.run, None)
+        known = self._readers.remove(handle.run)
         if known is not None and not handle.ended and self.failure is None:
             self.tell(ev.RunAbandoned(handle.run))
 
@@ -169,10 +163,12 @@ class Line:
         try:
             self._mailbox.put(event, timeout=STUCK_LIMIT_S)
         except queue.Full:
-            raise TimedOut(f"the client's thread took nothing for {STUCK_LIMIT_S:g} s") from None
+            raise TimedOut(
+                f"crowdpipe's own thread has been stuck for {STUCK_LIMIT_S:g} s"
+            ) from None
 
     def keep_input(self, activation: ActivationId, frame: bytes) -> None:
-        with self.changed:
+        with self._changed:
             self._inputs[activation] = frame
 
     def close(self, limit_s: float = DRAIN_S) -> None:
@@ -180,8 +176,7 @@ class Line:
         if self._closing:
             return
         self._closing = True
-        with self.changed:
-            handles = list(self._handles.values())
+        handles = self._readers.handles()
         for handle in handles:
             self.end(handle)
         with contextlib.suppress(queue.Full):  # then the thread is stuck, and ends with us
@@ -189,7 +184,10 @@ class Line:
         if self._thread.ident is not None:
             self._thread.join(limit_s)
         self._connection.close(limit_s if self._connected else 0.0)
-        self._fail(UserError("this session is closed; make another"))
+        closed = UserError("this session is closed; open a new one")
+        self._fail(closed)
+        for handle in handles:  # another thread may still wait for one
+            handle.fail(self.failure or closed)
 
     def __enter__(self) -> Line:
         self.open()
@@ -223,6 +221,7 @@ class Line:
 
     def _handle(self, event: ev.Event) -> None:
         for instruction in self._machine.handle(event, time.monotonic()):
+            _log.debug("%s, for %s", instruction, event)
             _WAYS[type(instruction)](self, instruction)
 
     def _say(self, said: ins.Say) -> None:
@@ -238,38 +237,22 @@ class Line:
 
     def _send_input(self, said: ins.SendInput) -> None:
         at = said.activation
-        with self.changed:
-            frame = self._inputs.get(at)
-        if frame is not None:
-            self._courier.send(
-                ORCHESTRATOR, Transfer(at, 0), len(frame), lambda: self._inputs.get(at)
-            )
+        self._courier.send(ORCHESTRATOR, at, KeptInput(self._inputs, at))
 
     def _forget_input(self, said: ins.ForgetInput) -> None:
-        with self.changed:
+        with self._changed:
             self._inputs.pop(said.activation, None)
-        self._courier.forget(Transfer(said.activation, 0))
+        self._courier.forget(said.activation)
 
     def _grant(self, said: ins.Grant) -> None:
-        with self.changed:
-            handle = self._handles.get(said.run)
-            if handle is not None:
-                handle.granted = said.total
-            self.changed.notify_all()
+        self._readers.grant(said.run, said.total)
 
     def _give_result(self, said: ins.GiveResult) -> None:
         at = said.activation
-        self._give(at.run, at.item, Result(self._arrived.take(at)))
+        self._readers.give(at.run, at.item, Result(self._arrived.take(at)))
 
     def _give_error(self, said: ins.GiveError) -> None:
-        self._give(said.run, said.item, Result(None, from_kind(said.kind, said.reason)))
-
-    def _give(self, run: str, item: int, result: Result) -> None:
-        with self.changed:
-            handle = self._handles.get(run)
-            if handle is not None:
-                handle.results[item] = result
-            self.changed.notify_all()
+        self._readers.give(said.run, said.item, Result(None, from_kind(said.kind, said.reason)))
 
     def _drop_result(self, said: ins.DropResult) -> None:
         self._arrived.take(said.activation)
@@ -284,22 +267,17 @@ class Line:
             _log.exception("what was to be told of a wait failed")
 
     def _end_run(self, said: ins.EndRun) -> None:
-        with self.changed:
-            handle = self._handles.pop(said.run, None)
-            if handle is not None:
-                handle.ended = True
-                handle.error = from_kind(said.kind, said.reason) if said.kind else None
-            self.changed.notify_all()
+        self._readers.end(said.run, from_kind(said.kind, said.reason) if said.kind else None)
 
     def _give_plan(self, said: ins.GivePlan) -> None:
-        with self.changed:
-            self._plans[said.request] = said
-            self.changed.notify_all()
+        self._readers.give_plan(said)
 
     def _fail(self, error: CrowdpipeError) -> None:
-        with self.changed:
-            self.failure = self.failure or error
-            self.changed.notify_all()
+        """Whoever waits for anything hears of it; the first failure stands."""
+        with self._changed:
+            self.failure = failure = self.failure or error
+            self._changed.notify_all()
+        self._readers.fail(failure)
 
     # --- the connection's and the courier's listener ------------------------------------------
 
@@ -307,50 +285,50 @@ class Line:
         """A client has no will: that its runs are wanted is said by `Renew`, and silence counts."""
         return None
 
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
-        self._courier.connected(packet_nbytes)
+    def connected(self, connection: str, reconnect: bool) -> None:
         self.tell(ev.Connected())
-        with self.changed:
+        with self._changed:
             self._connected, self._why_not = True, ""
-            self.changed.notify_all()
+            self._changed.notify_all()
 
     def disconnected(self, reason: str) -> None:
-        self._courier.disconnected()
-        with self.changed:
+        with self._changed:
             self._connected, self._why_not = False, reason
-            self.changed.notify_all()
+            self._changed.notify_all()
         self.tell(ev.Disconnected(reason))
 
-    def received(self, message: Incoming) -> None:
+    def received(self, message: InboundMessage) -> None:
         try:
-            if self.topics.is_data(message.topic):
-                self._courier.received(message.topic, message.payload)
-            else:
-                self._read(message)
+            self._read(message)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", message.topic, error)
 
-    def roomy(self) -> None:
-        self._courier.fill()
-
-    def refused(self, topic: str, error: Refused) -> None:
-        self._fail(Refused(f"{error}; is {self._user!r} a client in the broker's access list?"))
+    def refused(self, topic: str, error: CrowdpipeError) -> None:
+        who = f"; is {self._user!r} a client in the broker's access list?"
+        self._fail(Refused(f"{error}{who}") if isinstance(error, Refused) else error)
 
     def ended(self, error: CrowdpipeError) -> None:
         self._fail(error)
 
-    def frame_arrived(self, sender: str, header: Header, frame: bytes) -> None:
+    @property
+    def held_nbytes(self) -> int:
+        return self._arrived.held_nbytes
+
+    def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         if sender != ORCHESTRATOR:
-            _log.warning("refused a frame from %s, which sends us none", sender)
-            return
-        self._arrived.put(header.activation, frame)
+            raise Refused(f"{sender} sends us no results")
+        self._arrived.keep(sender, header, frame)
+
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
         self.tell(ev.ResultArrived(header.activation))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
         """Nothing to do: what is not acknowledged is asked for again."""
-        _log.warning("a result was lost on its way (%s from %s): %s", activation, sender, error)
 
-    def _read(self, message: Incoming) -> None:
+    def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        """Nothing to do: what the orchestrator does not store is sent again."""
+
+    def _read(self, message: InboundMessage) -> None:
         if message.topic == self.topics.orchestrator_state:
             self._orchestrator_state(message.payload)
         elif message.topic == self.topics.client(self.party, "responses"):
@@ -361,19 +339,19 @@ class Line:
     def _orchestrator_state(self, payload: bytes) -> None:
         state: OrchestratorState | None = decode(OrchestratorState, payload) if payload else None
         online = state is not None and state.status == "online"
-        with self.changed:
+        with self._changed:
             self.orchestrator_online = online
-            self.changed.notify_all()
+            self._changed.notify_all()
         self.tell(ev.OrchestratorSeen(online, state.connection if state is not None else ""))
 
-    def _model(self, message: Incoming) -> None:
+    def _model(self, message: InboundMessage) -> None:
         name = self.topics.parse(message.topic).variables["m"]
-        with self.changed:
+        with self._changed:
             if message.payload:
                 self.models[name] = decode(ModelSummary, message.payload)
             else:
                 self.models.pop(name, None)
-            self.changed.notify_all()
+            self._changed.notify_all()
 
 
 _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {

@@ -4,12 +4,13 @@ A run is submitted until it is accepted, the first time with the inputs that are
 out within the orchestrator's credits and are kept until reported stored; after a reconnect, or a
 while without news, the orchestrator is asked what it has, and what it lacks goes again. The first
 outcome of an item is handed out once and acknowledged. Whatever is waited for has a limit, and the
-error says what it was. Pure: no I/O, no clock, no thread.
+error says what it was. An event costs what it is about: a run is looked at when something of it
+changed, or when it is due. Pure: no I/O, no clock, no thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from crowdpipe.client.events import (
@@ -41,9 +42,11 @@ from crowdpipe.client.instructions import (
 )
 from crowdpipe.client.questions import Questions
 from crowdpipe.client.reasons import why_given_up
-from crowdpipe.client.runs import ClientRun
-from crowdpipe.client.surroundings import NEVER, Surroundings
+from crowdpipe.client.runs import ACK_COUNT, ClientRun
+from crowdpipe.client.surroundings import Surroundings
+from wire.due_times import NEVER, DueTimes
 from wire.ids import ActivationId
+from wire.lifecycle import Cause
 from wire.messages.requests import (
     Accepted,
     AcknowledgeResults,
@@ -65,81 +68,108 @@ ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
 ASK_AGAIN_MOST_S = 60.0
 RENEW_S = 15.0  # how often we say that we are there: a quarter of the orchestrator's patience
 RENEW_COUNT = 500  # runs named in one message
-ACK_S = 0.1  # acknowledgements of so long travel together, …
-ACK_COUNT = 16  # … unless so many wait
+ACK_S = 0.1  # acknowledgements of so long travel together, unless many wait
 OVER_LIMIT = 32  # runs that ended lately, of which our last words may have been lost
 
 
 class ClientMachine:
-    def __init__(self) -> None:
+    """`validate`: check every invariant after every event, for tests."""
+
+    def __init__(self, validate: bool = False) -> None:
         self.runs: dict[str, ClientRun] = {}
-        self._over: dict[str, None] = {}
+        # Two parts of `runs`, kept where a run's state changes.
+        self._submitting: dict[str, None] = {}
+        self._wanted: dict[str, None] = {}  # accepted: to be named in `Renew`
+        self._over: dict[str, None] = {}  # the latest of those that ended
+        self._due: DueTimes[str] = DueTimes()  # of each run, never later than `ClientRun.due_at`
         self._questions = Questions()
         self._around = Surroundings()
-        self._renew_at = NEVER
+        self._renew_at = NEVER  # never exactly if no run is wanted
+        self._cause = Cause()  # the event that is being handled: why a run changes its state
         self._out: list[Instruction] = []
         self._now = 0.0
+        self._validates = validate
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
         self._now = max(now, self._now)
+        self._cause.stimulus = event
         _HANDLERS[type(event)](self, event)
-        for run in list(self.runs.values()):
-            self._step(run)
+        for name in self._due.take(self._now):
+            self._step(self.runs[name])
         self._renew()
         self._out += self._questions.step(self._now, self._around)
         out, self._out = self._out, []
+        if self._validates:
+            self.validate()
         return out
 
     def wake_at(self) -> float | None:
         """When `Ticked` is due; None if nothing waits for the time."""
-        times = [time for run in self.runs.values() for time in self._times(run)]
-        times += self._questions.times(self._around)
+        wake = min(self._due.next_at(), self._questions.next_at())
         if self._around.connected:
-            times.append(self._renew_at)
-        wake = min(times, default=NEVER)
+            wake = min(wake, self._renew_at)
         return None if wake == NEVER else wake
 
-    def _times(self, run: ClientRun) -> Iterable[float]:
-        yield run.deadline()
-        if self._around.connected:
-            yield run.ack_at
-            if run.state == "submitting":
-                yield run.submit_at()
-            elif run.pending:
-                yield run.repeat_at
-        if run.state == "submitting":
-            yield self._around.answer_by(run.begun_at)
+    def validate(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold."""
+        wake = self.wake_at()
+        assert wake is None or wake > self._now, "whoever waits for it would be woken for ever"
+        assert len(self._due) <= len(self.runs)
+        for name, run in self.runs.items():
+            run.validate()
+            assert self._now < self._due.at(name) <= run.due_at(self._around), f"{name} oversleeps"
+        states = {name: run.state for name, run in self.runs.items()}
+        assert list(self._submitting) == [n for n, state in states.items() if state == "submitting"]
+        assert set(self._wanted) == {name for name, state in states.items() if state == "accepted"}
+        assert (self._renew_at == NEVER) == (not self._wanted)
+        assert not self._over.keys() & self.runs.keys()
+        assert len(self._over) <= OVER_LIMIT
+        self._questions.validate(self._around)
 
-    # --- what follows from any event ----------------------------------------------------------
+    def _touch(self, run: ClientRun) -> None:
+        """Something about it changed: look at it with this event."""
+        self._due.set(run.name, self._now)
+
+    def _find(self, name: str) -> ClientRun | None:
+        """The run that an event is about."""
+        run = self.runs.get(name)
+        if run is not None:
+            self._touch(run)
+        return run
+
+    # --- what follows for a run that an event was about, or that is due ------------------------
 
     def _step(self, run: ClientRun) -> None:
         if run.complete:
             self._end(run, None, "")
-        elif self._now >= run.deadline() or (
-            run.state == "submitting" and self._now >= self._around.answer_by(run.begun_at)
-        ):
+        elif self._now >= run.deadline(self._around):
             self._give_up(run)
         elif self._around.connected:
             self._advance(run)
+        if run.state != "ended":
+            self._due.set(run.name, run.due_at(self._around))
 
     def _advance(self, run: ClientRun) -> None:
         if run.state == "submitting":
             if self._now >= run.submit_at():
                 self._submit(run)
-            self._grant(run)
-            return
-        if run.unsure or (run.pending and self._now >= run.repeat_at):
-            self._resume(run)
-        self._send(run)
-        self._finish(run)
+        else:
+            self._serve(run)
+        # Also before it is accepted: what says so may be lost, and the outcomes come all the same.
         if self._now >= run.ack_at or len(run.acks) >= ACK_COUNT:
             self._acknowledge(run)
         self._grant(run)
 
+    def _serve(self, run: ClientRun) -> None:
+        if run.unsure or (run.pending and self._now >= run.repeat_at):
+            self._resume(run)
+        self._out += [SendInput(run.input(item)) for item in run.send_credited()]
+        self._finish(run)
+
     def _submit(self, run: ClientRun) -> None:
         """Say it, and send the first inputs right behind."""
-        asked, attached = run.asked, run.take_attached()
+        asked, attached = run.asked, run.send_attached()
         self._say(Submit(run.name, asked.model, asked.options, asked.count, len(attached)))
         self._out += [SendInput(run.input(item)) for item in attached]
         run.repeat_at = self._now + SUBMIT_AGAIN_S
@@ -149,14 +179,6 @@ class ClientMachine:
         if total > run.granted:
             run.granted = total
             self._out.append(Grant(run.name, total))
-
-    def _send(self, run: ClientRun) -> None:
-        for item in list(run.waiting):
-            if len(run.flying) >= run.credit:
-                return
-            del run.waiting[item]
-            run.flying[item] = None
-            self._out.append(SendInput(run.input(item)))
 
     def _finish(self, run: ClientRun) -> None:
         """Tell the count, once all inputs are there: nothing of the run comes after it."""
@@ -186,19 +208,25 @@ class ClientMachine:
     def _say(self, request: Any) -> None:
         self._out.append(Say(request))
 
+    def _move(self, run: ClientRun, state: str) -> None:
+        run.life.move(state, self._now)
+        self._submitting.pop(run.name, None)
+        self._wanted.pop(run.name, None)
+        if state == "accepted":
+            self._wanted[run.name] = None
+
     def _end(self, run: ClientRun, kind: str | None, reason: str) -> None:
-        if run.state == "ended":
-            return
-        run.move("ended", self._now)
+        self._move(run, "ended")
         self._acknowledge(run)
-        for item in [*run.waiting, *run.flying]:
+        for item in [*run.waiting, *run.in_flight]:
             self._out.append(ForgetInput(run.input(item)))
         self._finish_late(run)
         self._out.append(EndRun(run.name, kind, reason))
         del self.runs[run.name]
+        self._due.discard(run.name)
         if len(run.settled):
             self._over[run.name] = None
-        while len(self._over) > OVER_LIMIT:
+        if len(self._over) > OVER_LIMIT:
             del self._over[next(iter(self._over))]
 
     def _finish_late(self, run: ClientRun) -> None:
@@ -209,15 +237,15 @@ class ClientMachine:
     def _renew(self) -> None:
         """Say now and then which runs we want: the orchestrator lets go of those it hears nothing
         of. Not before they are accepted: until then they are submitted again."""
-        wanted = [run.name for run in self.runs.values() if run.state == "accepted"]
-        if not wanted:
+        if not self._wanted:
             self._renew_at = NEVER
         elif self._renew_at == NEVER:
             self._renew_at = self._now + RENEW_S
         elif self._around.connected and self._now >= self._renew_at:
             self._renew_at = self._now + RENEW_S
+            wanted = tuple(self._wanted)
             for at in range(0, len(wanted), RENEW_COUNT):
-                self._say(Renew(tuple(wanted[at : at + RENEW_COUNT])))
+                self._say(Renew(wanted[at : at + RENEW_COUNT]))
 
     # --- giving up ----------------------------------------------------------------------------
 
@@ -239,23 +267,30 @@ class ClientMachine:
         is still kept for us comes again, and is acknowledged again."""
         for run in self.runs.values():
             run.unsure, run.repeat_at = True, self._now
+            self._touch(run)
         for name in self._over:
             self._say(Resume(name))
 
     def _connection_lost(self, event: Disconnected) -> None:
+        """Every due time stays as it is: one that needs a connection finds that there is none."""
         self._around.connected, self._around.why_not = False, event.reason
 
     def _orchestrator_seen(self, event: OrchestratorSeen) -> None:
+        before = self._around.online
         if self._around.saw(event.online, event.connection) and self._around.connected:
             self._doubt()
+        if self._around.online != before:  # for an answer, that is another limit
+            for name in self._submitting:
+                self._touch(self.runs[name])
+            self._questions.reconsider(self._now)
 
     def _run_asked(self, event: RunAsked) -> None:
-        run = ClientRun(event, self._now, self._now, count=event.count)
-        run.repeat_at = self._now
-        self.runs[event.run] = run
+        run = self.runs[event.run] = ClientRun.begin(event, self._now, self._cause)
+        self._submitting[event.run] = None
+        self._touch(run)
 
     def _input_offered(self, event: InputOffered) -> None:
-        run = self.runs.get(event.run)
+        run = self._find(event.run)
         if run is None:
             self._out.append(ForgetInput(ActivationId(event.run, event.item, 0)))
             return
@@ -264,28 +299,28 @@ class ClientMachine:
         run.offer(event.item, event.nbytes)
 
     def _inputs_ended(self, event: InputsEnded) -> None:
-        run = self.runs.get(event.run)
+        run = self._find(event.run)
         if run is not None:
             run.count = event.count
 
     def _outcome_taken(self, event: OutcomeTaken) -> None:
-        run = self.runs.get(event.run)
+        run = self._find(event.run)
         if run is not None:
             run.taken += 1
 
     def _run_abandoned(self, event: RunAbandoned) -> None:
-        run = self.runs.get(event.run)
+        run = self._find(event.run)
         if run is not None:
             if run.submitted:
                 self._say(CancelRun(run.name))
-            self._end(run, "cancelled", "its results are not wanted any more")
+            self._end(run, "cancelled", "the caller stopped reading its results")
 
     def _plan_asked(self, event: PlanAsked) -> None:
         self._questions.add(event, self._now)
 
     def _result(self, event: ResultArrived) -> None:
         at = event.activation
-        run = self.runs.get(at.run)
+        run = self._find(at.run)
         if run is not None and at.item < run.offered and self._settle(run, at.item):
             self._out.append(GiveResult(at))
             return
@@ -304,11 +339,7 @@ class ClientMachine:
         return True
 
     def _stored(self, run: ClientRun, item: int) -> None:
-        known = item in run.waiting or item in run.flying
-        run.waiting.pop(item, None)
-        run.flying.pop(item, None)
-        if known:
-            run.stored += 1
+        if run.store(item):
             self._out.append(ForgetInput(run.input(item)))
             self._progress(run)
 
@@ -316,18 +347,18 @@ class ClientMachine:
         _RESPONSES[type(event.response)](self, event.response)
 
     def _accepted(self, told: Accepted) -> None:
-        run = self.runs.get(told.run)
+        run = self._find(told.run)
         if run is None:
             return
         run.credit = told.credit
         self._landed(run, told.stored)
         if run.state == "submitting":
-            run.move("accepted", self._now)
+            self._move(run, "accepted")
             run.land()
             self._progress(run)
 
     def _inputs_stored(self, told: InputsStored) -> None:
-        run = self.runs.get(told.run)
+        run = self._find(told.run)
         if run is None or run.state != "accepted":
             return
         run.credit = told.credit
@@ -337,18 +368,18 @@ class ClientMachine:
             run.land()
 
     def _landed(self, run: ClientRun, ranges: tuple[tuple[int, int], ...]) -> None:
-        for item in run.unstored_among(ranges):
+        for item in run.news_in(ranges):
             self._stored(run, item)
 
     def _item_failed(self, told: ItemFailed) -> None:
-        run = self.runs.get(told.run)
+        run = self._find(told.run)
         if run is None:
             self._say(AcknowledgeResults(told.run, (told.item,)))
         elif told.item < run.offered and self._settle(run, told.item):
             self._out.append(GiveError(told.run, told.item, told.kind, told.reason))
 
     def _waits(self, told: RunWaits) -> None:
-        run = self.runs.get(told.run)
+        run = self._find(told.run)
         if run is None:
             return
         waits = None if told.kind is None else (told.kind, told.reason)
@@ -357,7 +388,7 @@ class ClientMachine:
             self._out.append(TellWait(run.name, told.reason))
 
     def _rejected(self, told: Rejected) -> None:
-        run = self.runs.get(told.run)
+        run = self._find(told.run)
         if run is None:
             return
         if not told.doubtful:
@@ -372,7 +403,7 @@ class ClientMachine:
         self._out += self._questions.answer(told.request, None, told.kind, told.reason)
 
     def _ticked(self, _: Ticked) -> None:
-        """The steps that follow every event are all there is to do."""
+        """The steps of what is due are all there is to do."""
 
 
 _HANDLERS: dict[type[Event], Callable[[ClientMachine, Any], None]] = {

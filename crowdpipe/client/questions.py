@@ -1,4 +1,7 @@
-"""Plans that were asked for: repeated until they are answered, with a limit."""
+"""Plans that were asked for: repeated until they are answered, with a limit.
+
+Says what is due; whoever holds this carries it out.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from crowdpipe.client.events import PlanAsked
 from crowdpipe.client.instructions import GivePlan, Instruction, Say
 from crowdpipe.client.reasons import why_unanswered
 from crowdpipe.client.surroundings import Surroundings
+from wire.due_times import DueTimes
 from wire.messages.requests import Planned, RequestPlan
 
 ASK_AGAIN_S = 2.0
@@ -22,20 +26,32 @@ class _Question:
     def give_up_at(self, around: Surroundings) -> float:
         return min(self.begun_at + self.asked.limit_s, around.answer_by(self.begun_at))
 
+    def due_at(self, around: Surroundings) -> float:
+        give_up_at = self.give_up_at(around)
+        return min(self.repeat_at, give_up_at) if around.connected else give_up_at
+
 
 class Questions:
-    """`step` says what is due; whoever holds this says it."""
+    """By the name of the request."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Question] = {}
+        self._due: DueTimes[str] = DueTimes()  # has every open one, not later than it is due
 
     def add(self, asked: PlanAsked, now: float) -> None:
         self._open[asked.request] = _Question(asked, now, now)
+        self._due.set(asked.request, now)
 
     def ask_anew(self, now: float) -> None:
         """What was said lately may be lost."""
         for question in self._open.values():
             question.repeat_at = now
+        self.reconsider(now)
+
+    def reconsider(self, now: float) -> None:
+        """The limits of all may be others by now."""
+        for request in self._open:
+            self._due.set(request, now)
 
     def answer(
         self, request: str, planned: Planned | None, kind: str = "", reason: str = ""
@@ -43,26 +59,33 @@ class Questions:
         """Nothing if nobody waits for it any more."""
         if self._open.pop(request, None) is None:
             return []
+        self._due.discard(request)
         return [GivePlan(request, planned, kind, reason)]
 
     def step(self, now: float, around: Surroundings) -> list[Instruction]:
+        """What is due by now."""
         told: list[Instruction] = []
-        for question in list(self._open.values()):
-            asked = question.asked
-            if now >= question.give_up_at(around):
-                kind, reason = why_unanswered(asked.limit_s, around)
-                told += self.answer(asked.request, None, kind, reason)
-            elif around.connected and now >= question.repeat_at:
-                question.repeat_at = now + ASK_AGAIN_S
-                told.append(
-                    Say(RequestPlan(asked.request, asked.model, asked.options, asked.items))
-                )
+        for request in self._due.take(now):
+            told += self._ask(self._open[request], now, around)
         return told
 
-    def times(self, around: Surroundings) -> list[float]:
+    def _ask(self, question: _Question, now: float, around: Surroundings) -> list[Instruction]:
+        asked = question.asked
+        if now >= question.give_up_at(around):
+            return self.answer(asked.request, None, *why_unanswered(asked.limit_s, around))
+        told: list[Instruction] = []
+        if around.connected and now >= question.repeat_at:
+            question.repeat_at = now + ASK_AGAIN_S
+            told = [Say(RequestPlan(asked.request, asked.model, asked.options, asked.items))]
+        self._due.set(asked.request, question.due_at(around))
+        return told
+
+    def next_at(self) -> float:
         """When something will be due."""
-        return [
-            time
-            for question in self._open.values()
-            for time in (question.repeat_at, question.give_up_at(around))
-        ]
+        return self._due.next_at()
+
+    def validate(self, around: Surroundings) -> None:
+        """Raise `AssertionError` if an invariant does not hold: for tests."""
+        assert len(self._due) == len(self._open)
+        for request, question in self._open.items():
+            assert self._due.at(request) <= question.due_at(around)

@@ -30,7 +30,7 @@ def _missing(run: ClientRun) -> str:
     if run.unstored:
         return f"{run.unstored} inputs are not stored by the orchestrator, and {told}"
     if not missing:
-        return "the orchestrator takes no further input: its room for inputs is full"
+        return "the orchestrator accepts no more inputs: its disk space for inputs is full"
     return told
 
 
@@ -45,12 +45,12 @@ def why_unanswered(limit_s: float, around: Surroundings) -> tuple[str, str]:
 def _absent(online: bool | None, waited_s: float) -> str:
     if online is None:
         return (
-            "the broker is there, but no orchestrator was ever seen at it: "
+            "the broker is reachable, but no orchestrator has ever connected to it: "
             "start one with `crowdpipe up`"
         )
     if not online:
         return "the orchestrator is offline: start it again with `crowdpipe up`"
     return (
         f"the orchestrator did not answer within {waited_s:g} s, though its retained "
-        "state says online: look whether it still runs"
+        "state says online: check that it is still running"
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Literal
 
 from crowdpipe.client.events import RunAsked
-from crowdpipe.client.items import Items
+from crowdpipe.client.surroundings import Surroundings
+from wire.due_times import NEVER
 from wire.ids import ActivationId
+from wire.lifecycle import Cause, Lifecycle, Table
 from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES
+from wire.spans import Spans
 
 FIRST_S = 0.005  # so long `submit` waits for first inputs to take along
+ACK_COUNT = 16  # acknowledgements that wait for each other at most
 
-RunState = Literal["submitting", "accepted", "ended"]
-_NEXT: dict[RunState, tuple[RunState, ...]] = {
+TABLE: Table = {
     "submitting": ("accepted", "ended"),
     "accepted": ("ended",),
     "ended": (),
@@ -22,56 +25,53 @@ _NEXT: dict[RunState, tuple[RunState, ...]] = {
 
 @dataclass(slots=True)
 class ClientRun:
-    """`waiting` inputs were offered and not sent, `flying` ones sent and not known as stored.
-    `submitted`: it was said once; `attached`: so many of the offered inputs may go with it, of
-    `attached_nbytes` together, and `full` says that no more may.
-    `unsure`: what was said may be lost; `repeat_at`: when to ask again what there is, if something
-    is awaited; `acks`: outcomes to acknowledge; `waits`: kind and reason of what keeps it from
-    going on, as the orchestrator says."""
+    """Every item from 0 that was offered is in exactly one of `waiting`, `in_flight`, `stored`."""
 
     asked: RunAsked
+    life: Lifecycle
     begun_at: float
-    progress_at: float
-    state: RunState = "submitting"
-    history: list[tuple[float, RunState]] = field(default_factory=list)
-    count: int | None = None
-    credit: int = 0
-    granted: int = 0
+    progress_at: float  # when something last came or was offered anew
+    count: int | None  # items in all, once the person or the inputs' end says it
+    credit: int = 0  # inputs that may be in flight, as the orchestrator says
+    granted: int = 0  # inputs that the person may offer; only rises
     offered: int = 0
-    taken: int = 0
-    stored: int = 0
-    submitted: bool = False
-    attached: int = 0
-    attached_nbytes: int = 0
-    full: bool = False
-    waiting: dict[int, None] = field(default_factory=dict)
-    flying: dict[int, None] = field(default_factory=dict)
-    settled: Items = field(default_factory=Items)
-    acks: list[int] = field(default_factory=list)
-    ack_at: float = float("inf")
-    repeat_at: float = 0.0
-    repeat_s: float = 0.0
-    unsure: bool = False
-    resuming: bool = False
-    finished: bool = False
-    waits: tuple[str, str] | None = None
+    taken: int = 0  # outcomes that the person has; at most as many as are settled
+    submitted: bool = False  # it was said once
+    attached: int = 0  # so many of the first inputs may go with the first `submit`, …
+    attached_nbytes: int = 0  # … of so many bytes together; …
+    full: bool = False  # … and no more may
+    waiting: OrderedDict[int, None] = field(default_factory=OrderedDict)  # to be sent, in order
+    in_flight: dict[int, None] = field(default_factory=dict)  # sent, not known as stored
+    stored: Spans = field(default_factory=Spans)  # on the orchestrator's disk, or past needing it
+    settled: Spans = field(default_factory=Spans)  # have an outcome; all were offered
+    acks: list[int] = field(default_factory=list)  # outcomes to acknowledge
+    ack_at: float = NEVER  # when to; never while there is none
+    repeat_at: float = 0.0  # when to submit, or to ask what there is, again
+    repeat_s: float = 0.0  # the time between two such questions; doubles without progress
+    unsure: bool = False  # what was said lately may be lost: ask what is there
+    resuming: bool = False  # that was asked, and not answered yet
+    finished: bool = False  # the count was told
+    waits: tuple[str, str] | None = None  # kind and reason of what keeps it from going on
+
+    @classmethod
+    def begin(cls, asked: RunAsked, now: float, cause: Cause) -> ClientRun:
+        life = Lifecycle(TABLE, "run", asked.run, "submitting", now, cause)
+        return cls(asked, life, now, now, asked.count, repeat_at=now)
 
     @property
     def name(self) -> str:
         return self.asked.run
 
-    def move(self, state: RunState, now: float) -> None:
-        if state not in _NEXT[self.state]:
-            raise RuntimeError(f"run {self.name}: {self.state} to {state}; so far {self.history}")
-        self.history.append((now, state))
-        self.state = state
+    @property
+    def state(self) -> str:
+        return self.life.state
 
     def input(self, item: int) -> ActivationId:
         return ActivationId(self.name, item, 0)
 
     @property
     def unstored(self) -> int:
-        return len(self.waiting) + len(self.flying)
+        return len(self.waiting) + len(self.in_flight)
 
     @property
     def starved(self) -> bool:
@@ -89,6 +89,8 @@ class ClientRun:
     def complete(self) -> bool:
         return self.count is not None and len(self.settled) >= self.count
 
+    # --- inputs -------------------------------------------------------------------------------
+
     def offer(self, item: int, nbytes: int) -> None:
         """The next input is here."""
         self.offered = max(self.offered, item + 1)
@@ -98,42 +100,86 @@ class ClientRun:
             self.attached, self.attached_nbytes = self.attached + 1, self.attached_nbytes + nbytes
             self.full = self.attached == ATTACHED_COUNT
 
+    def send_attached(self) -> list[int]:
+        """The inputs that go with the first `submit`; with its repetitions none does."""
+        count = 0 if self.submitted else min(self.attached, len(self.waiting))
+        self.submitted = True
+        return [self._send_next() for _ in range(count)]
+
+    def send_credited(self) -> list[int]:
+        """The inputs that may go now."""
+        count = max(0, min(self.credit - len(self.in_flight), len(self.waiting)))
+        return [self._send_next() for _ in range(count)]
+
+    def _send_next(self) -> int:
+        item, _ = self.waiting.popitem(last=False)
+        self.in_flight[item] = None
+        return item
+
+    def store(self, item: int) -> bool:
+        """It need not be sent any more; whether that is news."""
+        if item >= self.offered or not self.stored.add(item):
+            return False
+        self.waiting.pop(item, None)
+        self.in_flight.pop(item, None)
+        return True
+
+    def news_in(self, ranges: tuple[tuple[int, int], ...]) -> list[int]:
+        """What is not known as stored yet, of the offered items that `ranges` list."""
+        return [
+            item
+            for first, last in ranges
+            for item in self.stored.lacked(first, min(last, self.offered - 1))
+        ]
+
+    def land(self) -> None:
+        """What is in flight and not known as stored is to be sent again, first of all."""
+        for item in sorted(self.in_flight, reverse=True):
+            self.waiting[item] = None
+            self.waiting.move_to_end(item, last=False)
+        self.in_flight.clear()
+
+    def may_offer(self) -> int:
+        """How many inputs in total may be offered by now. Before the run is accepted, those that
+        could go with its first `submit`."""
+        if self.state != "accepted":
+            return min(ATTACHED_COUNT, self.asked.window)
+        room = self.asked.window - (self.offered - self.taken)
+        return self.offered + max(0, min(self.credit - self.unstored, room))
+
+    # --- times --------------------------------------------------------------------------------
+
     def submit_at(self) -> float:
         """When to submit, for the first time or again."""
         whole = self.count is not None and self.offered >= self.count
         at_once = self.submitted or self.full or whole
         return self.repeat_at if at_once else self.begun_at + FIRST_S
 
-    def take_attached(self) -> list[int]:
-        """The inputs that go with the first `submit`; with its repetitions none does."""
-        first = list(self.waiting)[: 0 if self.submitted else self.attached]
-        for item in first:
-            del self.waiting[item]
-            self.flying[item] = None
-        self.submitted = True
-        return first
-
-    def unstored_among(self, ranges: tuple[tuple[int, int], ...]) -> list[int]:
-        """What is offered and not known as stored, of the items that `ranges` list."""
-        offered = [*self.flying, *self.waiting]
-        return [each for each in offered if any(a <= each <= b for a, b in ranges)]
-
-    def land(self) -> None:
-        """What flies and is not known as stored is to be sent again, first of all."""
-        self.waiting = {**dict.fromkeys(sorted(self.flying)), **self.waiting}
-        self.flying = {}
-
-    def may_offer(self) -> int:
-        """How many inputs in total may be offered by now. Before the run is accepted, those that
-        could go along with it."""
-        if self.state != "accepted":
-            return min(ATTACHED_COUNT, self.asked.window)
-        room = self.asked.window - (self.offered - self.taken)
-        return self.offered + max(0, min(self.credit - self.unstored, room))
-
-    def deadline(self) -> float:
+    def deadline(self, around: Surroundings) -> float:
         """When to give up, as things are."""
         if not self.pending:
-            return float("inf")
+            return NEVER
         since = self.begun_at if self.asked.total else self.progress_at
-        return since + self.asked.limit_s
+        by = around.answer_by(self.begun_at) if self.state == "submitting" else NEVER
+        return min(since + self.asked.limit_s, by)
+
+    def due_at(self, around: Surroundings) -> float:
+        """When it needs attention, if nothing happens."""
+        times = [self.deadline(around)]
+        if around.connected:
+            times.append(self.ack_at)
+            if self.state == "submitting":
+                times.append(self.submit_at())
+            elif self.pending:
+                times.append(self.repeat_at)
+        return min(times)
+
+    def validate(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold: for tests."""
+        unsent = sorted([*self.waiting, *self.in_flight])
+        assert unsent == list(self.stored.lacked(0, self.offered - 1)), "an input is in one place"
+        assert len(self.stored) + len(unsent) == self.offered
+        assert self.taken <= len(self.settled) <= self.offered
+        assert not any(item in self.settled for item in unsent), "an outcome needs its input"
+        assert (self.ack_at == NEVER) == (not self.acks)
+        assert len(self.acks) <= ACK_COUNT

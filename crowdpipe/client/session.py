@@ -15,7 +15,8 @@ from crowdpipe.home import broker_url
 from wire.broker_url import BrokerUrl
 from wire.errors import InvalidInput, NoOrchestrator, UnknownModel
 from wire.messages.model import ModelSummary
-from wire.messages.requests import TRANSPORTS, RunOptions, Transport
+from wire.messages.requests import RunOptions
+from wire.transport import TRANSPORTS, Transport
 
 TIMEOUT_S = 300.0
 ORCHESTRATOR_LIMIT_S = 5.0

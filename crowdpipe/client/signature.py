@@ -20,6 +20,7 @@ from wire.frames import Tensor
 from wire.manifest import TensorSpec
 from wire.messages.model import ModelSummary
 from wire.planes import Lossless
+from wire.shapes import Sizes, shape_fault
 
 Feeds = Mapping[str, Any]
 _MINTED = re.compile(r".+\.\d+")  # `<tensor>.<axis>`, where the model's author gave no name
@@ -58,12 +59,14 @@ def tensors_of(model: ModelSummary, feeds: Feeds, transport: Lossless) -> tuple[
             f"feeds must be a dict of arrays by input name, not {type(feeds).__name__}"
         )
     _check_names(model, feeds)
-    sizes: dict[str, tuple[int, str]] = {}
+    sizes: Sizes = {}
     tensors = []
     for spec in model.inputs:
         array = _array(spec, feeds[spec.name])
         _check_type(spec, array)
-        _check_shape(spec, array.shape, model.symbols, sizes)
+        fault = shape_fault(spec, array.shape, model.symbols, sizes)
+        if fault is not None:
+            raise InvalidInput(fault)
         try:
             tensors.append(encode_array(spec.name, spec.kind, array, transport))
         except ValueError as error:
@@ -119,41 +122,3 @@ def _conversion(kind: Element, array: Array) -> str:
     wanted = np.dtype(DTYPES[kind])
     fits = array.dtype.kind in "biufc" and np.can_cast(array.dtype, wanted, "same_kind")
     return f"; convert it with array.astype('{wanted.name}')" if fits else ""
-
-
-def _check_shape(
-    spec: TensorSpec,
-    shape: tuple[int, ...],
-    symbols: Mapping[str, int],
-    sizes: dict[str, tuple[int, str]],
-) -> None:
-    if not spec.rank_known:
-        return
-    fault: str | None = None
-    if len(shape) != len(spec.dims):
-        fault = f"{len(spec.dims)} dimensions are needed, not {len(shape)}"
-    for dim, size in zip(spec.dims, shape, strict=False):
-        fault = fault or _dim_fault(dim, size, spec.name, symbols, sizes)
-    if fault is not None:
-        raise InvalidInput(
-            f"input '{spec.name}' has shape {list(shape)}; "
-            f"the model takes [{', '.join(spec.dims)}]: {fault}"
-        )
-
-
-def _dim_fault(
-    dim: str,
-    size: int,
-    where: str,
-    symbols: Mapping[str, int],
-    sizes: dict[str, tuple[int, str]],
-) -> str | None:
-    if dim.isdecimal():
-        return None if size == int(dim) else f"{size} is given where {dim} is needed"
-    if size > symbols.get(dim, size):
-        return (
-            f"'{dim}' may be at most {symbols[dim]}; "
-            f"add the model again with --max-shape {dim}={size} to allow more"
-        )
-    known, first = sizes.setdefault(dim, (size, where))
-    return None if known == size else f"'{dim}' is {known} in '{first}' and {size} here"

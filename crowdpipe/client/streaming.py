@@ -15,7 +15,8 @@ from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.line import Line
 from crowdpipe.client.signature import Feeds, tensors_of
 from wire.errors import CrowdpipeError, InvalidInput
-from wire.frames import Frame, Settings, decode_frame, encode_frame
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, decode_frame, encode_frame
 from wire.ids import ActivationId
 from wire.messages.model import ModelSummary
 from wire.messages.requests import RunOptions
@@ -28,7 +29,7 @@ Order = Literal["input", "ready"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ItemAnswer:
     """Item `index` of the iterable: its outputs, or its error where errors are given."""
 
     index: int
@@ -62,7 +63,7 @@ class Stream:
         self._line = line
         self._model = model
         self._options = options
-        self._settings = Settings(options.exact, options.barrier, options.transport)
+        self._settings = FrameSettings(options.exact, options.barrier, options.transport)
         self._feeds = feeds
         self._names = tuple(names)
         self._count = count
@@ -74,7 +75,7 @@ class Stream:
         self._exhausted = False
         self._faults: dict[int, CrowdpipeError] = {}
 
-    def __iter__(self) -> Generator[Answer, None, None]:
+    def __iter__(self) -> Generator[ItemAnswer, None, None]:
         feeds = iter(self._feeds)
         handle = self._line.begin(
             self._model.name,
@@ -89,7 +90,7 @@ class Stream:
         finally:
             handle.close()
 
-    def _answers(self, handle: Handle, feeds: Iterator[Feeds]) -> Iterator[Answer]:
+    def _answers(self, handle: Handle, feeds: Iterator[Feeds]) -> Iterator[ItemAnswer]:
         while not (self._exhausted and self._given == self._drawn):
             if self._may_draw(handle):
                 self._draw(handle, feeds)
@@ -154,16 +155,16 @@ class Stream:
             raise CrowdpipeError(f"run {handle.run} ended without item {self._given}")
         self._exhausted = self._exhausted or self._count == self._drawn
 
-    def _answer(self, index: int, result: Result) -> Answer:
+    def _answer(self, index: int, result: Result) -> ItemAnswer:
         fault = self._faults.pop(index, None)
         error = fault or result.error
         if error is None and result.frame is not None:
-            return Answer(index, self._outputs(result.frame))
+            return ItemAnswer(index, self._outputs(result.frame))
         if error is None:
             error = CrowdpipeError(f"the result of item {index} was lost in this program")
         if not self._go_on:
             raise error
-        return Answer(index, error)
+        return ItemAnswer(index, error)
 
     def _outputs(self, data: bytes) -> list[Array]:
         limit = self._model.output_limit_nbytes + STRINGS_NBYTES

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wire.due_times import NEVER
+
 ANSWER_LIMIT_S = 20.0  # for an orchestrator that should be there to answer at all
 ABSENT_S = 5.0  # for one that is offline, or was never seen: it may be starting
-NEVER = float("inf")
 
 
 @dataclass(slots=True)

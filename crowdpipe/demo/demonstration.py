@@ -26,9 +26,9 @@ from crowdpipe.demo.batch import Batch, run_batch
 from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import DemoFigures, ModelFigures, PhaseFigures, device_figures
 from crowdpipe.demo.live import LiveBatch
-from crowdpipe.demo.reference import Reference, measure_reference
+from crowdpipe.demo.reference import SingleProcess, measure_reference
 from crowdpipe.demo.timeline import Phase, timeline_page
-from crowdpipe.demo.work import Work, own_work, sentence_work
+from crowdpipe.demo.work import DemoWork, own_work, sentence_work
 from crowdpipe.home import read_up
 from crowdpipe.item_error import of_item
 from crowdpipe.items_file import Arrays, read_items, write_items
@@ -69,9 +69,11 @@ class DemoOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.devices <= MOST_DEVICES:
-            raise UserError(f"--devices is a number from 1 to {MOST_DEVICES}, not {self.devices}")
+            raise UserError(
+                f"--devices must be a number from 1 to {MOST_DEVICES}, not {self.devices}"
+            )
         if self.items < 1:
-            raise UserError(f"--items is at least 1, not {self.items}")
+            raise UserError(f"--items must be at least 1, not {self.items}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Demonstration:
         system = stack.enter_context(ServedSystem(home, broker=self._options.broker))
         record = read_up(home)
         if record is None:
-            raise OperatorError("crowdpipe up ended as soon as it had begun")
+            raise OperatorError("crowdpipe up ended right after it started")
         kind = system.told["broker_kind"]
         which = BROKERS.get(kind, "somebody else's broker")
         self._broker_told = f"{which} at {record.url.shown}"
@@ -141,7 +143,7 @@ class Demonstration:
         self._say(f"model store   {record.store}")
         return record.url
 
-    def _work(self) -> Work:
+    def _work(self) -> DemoWork:
         options = self._options
         if options.model is not None:
             return own_work(options.model, options.items, options.max_shape)
@@ -150,7 +152,7 @@ class Demonstration:
         with self._console.status("preparing the model"):
             return sentence_work(options.items, options.cache)
 
-    def _cut(self, home: Path, work: Work) -> tuple[Work, Manifest]:
+    def _cut(self, home: Path, work: DemoWork) -> tuple[DemoWork, Manifest]:
         wishes = CutWishes(max_shape=work.max_shape)
         with open_store(home) as store, BytesProgress("cutting the model") as progress:
             manifest = add_model(store, work.model, work.name, wishes, progress.so_far)
@@ -161,7 +163,7 @@ class Demonstration:
         )
         return work.ready(manifest), manifest
 
-    def _whole_model(self, home: Path, work: Work) -> tuple[Reference, list[Arrays]]:
+    def _whole_model(self, home: Path, work: DemoWork) -> tuple[SingleProcess, list[Arrays]]:
         """What one process makes of the items, while the fleet is idle."""
         items, results = home / "items.npz", home / "whole.npz"
         write_items(items, "numbered", work.items)
@@ -218,7 +220,7 @@ class Demonstration:
     # --- running ------------------------------------------------------------------------------
 
     def _batches(
-        self, broker: BrokerUrl, work: Work, watcher: Watcher, partitions: int
+        self, broker: BrokerUrl, work: DemoWork, watcher: Watcher, partitions: int
     ) -> list[tuple[str, Batch]]:
         """One partition for each device, also where fewer would be as fast: all are to be seen."""
         watcher.wait(
@@ -238,7 +240,7 @@ class Demonstration:
                 for name in ("cold", "streaming", "barrier")
             ]
 
-    def _batch(self, session: Session, work: Work, watcher: Watcher, name: str) -> Batch:
+    def _batch(self, session: Session, work: DemoWork, watcher: Watcher, name: str) -> Batch:
         title = {"cold": "cold run"}.get(name, name)
         with LiveBatch(self._console, title, len(work.items), self._names, watcher) as live:
             batch = run_batch(session, work.items, name == "barrier", live.result)
@@ -252,7 +254,7 @@ class Demonstration:
 
     # --- telling ------------------------------------------------------------------------------
 
-    def _timeline(self, work: Work, phases: Sequence[_Done], watcher: Watcher) -> str:
+    def _timeline(self, work: DemoWork, phases: Sequence[_Done], watcher: Watcher) -> str:
         spans = tuple(watcher.look(lambda seen: seen.spans()))
         texts = {
             "cold": (
@@ -283,9 +285,9 @@ class Demonstration:
 
     def _figures(
         self,
-        work: Work,
+        work: DemoWork,
         manifest: Manifest,
-        reference: Reference,
+        reference: SingleProcess,
         whole: Sequence[Arrays],
         phases: Sequence[_Done],
         watcher: Watcher,
@@ -315,7 +317,7 @@ def _make_folder(timeline: Path) -> None:
         timeline.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"cannot put the timeline into {timeline.parent}: {error.strerror}"
+            f"cannot create the folder of the timeline, {timeline.parent}: {error.strerror}"
         ) from None
 
 

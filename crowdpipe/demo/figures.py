@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from crowdpipe.demo.reference import Reference
-from crowdpipe.watching.observation import DeviceRecord, Load, Observation
+from crowdpipe.demo.reference import SingleProcess
+from crowdpipe.watching.observation import DeviceRecord, Observation, ObservedLoad
 from wire.record import to_plain
 
 TOLERANCE = 1e-5
@@ -26,7 +26,7 @@ class PhaseFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NearestSentence:
     """What a person can judge: the sentence that the model finds most alike."""
 
     sentence: str
@@ -42,7 +42,7 @@ class DeviceFigures:
     name: str
     partitions: tuple[tuple[int, int], ...]
     memory_budget_nbytes: int | None
-    loads: tuple[Load, ...]
+    loads: tuple[ObservedLoad, ...]
     tasks: int
     rss_peak_nbytes: int
     rss_floor_nbytes: int
@@ -81,9 +81,9 @@ class DemoFigures:
     cold: PhaseFigures
     streaming: PhaseFigures
     barrier: PhaseFigures
-    single_process: Reference
+    single_process: SingleProcess
     devices: tuple[DeviceFigures, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[NearestSentence, ...]
     timeline: str
     elapsed_s: float
 

@@ -27,7 +27,7 @@ WARM_UP = 5  # items run before the clock starts, as the fleet's runs are warm t
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class SingleProcess:
     """What one process needs for all items."""
 
     load_s: float
@@ -38,7 +38,7 @@ class Reference:
 
 def measure_reference(
     model: Path, items: Path, results: Path, exact: bool, limit_s: float = LIMIT_S
-) -> Reference:
+) -> SingleProcess:
     """Run `model` over the numbered items in a child process; the results go to `results`.
 
     Raises `InvalidModel` with ONNX Runtime's words if the child fails, `TimedOut` at the limit.
@@ -58,12 +58,14 @@ def measure_reference(
         lines = done.stderr.strip().splitlines() or ["it said nothing"]
         raise InvalidModel(f"ONNX Runtime could not run {model} as a whole: {lines[-1]}")
     try:
-        return Reference(**json.loads(done.stdout))
+        return SingleProcess(**json.loads(done.stdout))
     except (ValueError, TypeError) as error:
-        raise OperatorError(f"the reference process gave no figures: {error}") from None
+        raise OperatorError(f"the reference process printed no figures: {error}") from None
 
 
-def run_whole(model: Path, items: Sequence[Arrays], exact: bool) -> tuple[list[Arrays], Reference]:
+def run_whole(
+    model: Path, items: Sequence[Arrays], exact: bool
+) -> tuple[list[Arrays], SingleProcess]:
     """All items through one session of the whole model, in this process."""
     import onnxruntime
 
@@ -80,7 +82,7 @@ def run_whole(model: Path, items: Sequence[Arrays], exact: bool) -> tuple[list[A
     begun = time.perf_counter()
     results = [dict(zip(names, session.run(names, item), strict=True)) for item in items]
     latency_s = time.perf_counter() - begun
-    return results, Reference(load_s, latency_s, _rss_peak_nbytes(), onnxruntime.__version__)
+    return results, SingleProcess(load_s, latency_s, _rss_peak_nbytes(), onnxruntime.__version__)
 
 
 def _rss_peak_nbytes() -> int:
@@ -103,7 +105,7 @@ def main() -> None:
     _, items = read_items(arguments.items, ())
     results, reference = run_whole(arguments.model, items, arguments.exact)
     write_items(arguments.results, "numbered", results)
-    plain: dict[str, Any] = {name: getattr(reference, name) for name in Reference.__slots__}
+    plain: dict[str, Any] = {name: getattr(reference, name) for name in SingleProcess.__slots__}
     print(json.dumps(plain))
 
 

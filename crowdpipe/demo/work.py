@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crowdpipe.demo.figures import Answer
+from crowdpipe.demo.figures import NearestSentence
 from crowdpipe.items_file import Arrays
 from wire.errors import InvalidModel, UserError
 from wire.manifest import Manifest, TensorSpec, size_of
 
 MODEL_NAME = "minilm"
 OUTPUT = "embedding"
-DEFAULT_ITEMS = 60
 LONGEST_SENTENCE = 64  # tokens; a bound, so that devices need not keep room for 512
 SEED = 20
 _REAL = {1: "float32", 10: "float16", 11: "float64"}
@@ -41,7 +40,7 @@ _WHOLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class DemoWork:
     """`items` is empty until the manifest is known where they are made up; `sentences` is empty
     then too. `max_shape` bounds the model's symbols."""
 
@@ -52,11 +51,13 @@ class Work:
     max_shape: dict[str, int] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
 
-    def ready(self, manifest: Manifest) -> Work:
+    def ready(self, manifest: Manifest) -> DemoWork:
         """The same with items, made up if need be."""
         return self if self.items else replace(self, items=generated_items(manifest, self.count))
 
-    def answers(self, ours: Sequence[Arrays | None], whole: Sequence[Arrays]) -> tuple[Answer, ...]:
+    def answers(
+        self, ours: Sequence[Arrays | None], whole: Sequence[Arrays]
+    ) -> tuple[NearestSentence, ...]:
         """For each sentence the nearest of the others, by our results; none if one is missing."""
         if not self.sentences or any(result is None for result in ours):
             return ()
@@ -64,7 +65,7 @@ class Work:
         likeness, nearest = _nearest(mine)
         _, truly = _nearest(_stack(whole))
         return tuple(
-            Answer(sentence, self.sentences[near], float(like), bool(near == true))
+            NearestSentence(sentence, self.sentences[near], float(like), bool(near == true))
             for sentence, near, like, true in zip(
                 self.sentences, nearest, likeness, truly, strict=True
             )
@@ -83,7 +84,7 @@ def _nearest(embeddings: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDAr
     return cosines[np.arange(len(cosines)), nearest], nearest
 
 
-def sentence_work(count: int, cache: Path) -> Work:
+def sentence_work(count: int, cache: Path) -> DemoWork:
     """MiniLM-L6 and the first `count` sentences; fetched and built once, into `cache`.
 
     Raises `UserError`, or `DownloadFailed` if the weights cannot be fetched.
@@ -104,7 +105,7 @@ def sentence_work(count: int, cache: Path) -> Work:
     model = _built(cache, minilm.build_minilm, [Path(source or "") for source in sources])
     items = tuple(sentences.tokenise(chosen, cache))
     bounds = {"batch": 1, "sequence": LONGEST_SENTENCE}
-    return Work(MODEL_NAME, model, count, items, bounds, tuple(chosen))
+    return DemoWork(MODEL_NAME, model, count, items, bounds, tuple(chosen))
 
 
 def _built(cache: Path, build: Callable[[Path, Path], Path], sources: Sequence[Path]) -> Path:
@@ -136,12 +137,12 @@ def _made_up(
     if spec.element in _WHOLE:
         return random.integers(0, 2, shape).astype(_WHOLE[spec.element])
     raise InvalidModel(
-        f"cannot make up values for input {spec.name!r} of type {spec.kind.name}; "
-        "use crowdpipe run with values of your own"
+        f"cannot generate values for input {spec.name!r} of type {spec.kind.name}; "
+        "use crowdpipe run with your own inputs"
     )
 
 
-def own_work(model: Path, count: int, max_shape: dict[str, int]) -> Work:
+def own_work(model: Path, count: int, max_shape: dict[str, int]) -> DemoWork:
     """A model of one's own, named after its file."""
     name = re.sub(r"[^a-z0-9-]+", "-", model.stem.lower()).strip("-")[:32] or "model"
-    return Work(name, model, count, max_shape=max_shape)
+    return DemoWork(name, model, count, max_shape=max_shape)

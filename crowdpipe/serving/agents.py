@@ -69,7 +69,7 @@ class LocalAgents:
                 lines = child.output(TOLD_NBYTES).strip().splitlines() or ["it said nothing"]
                 raise OperatorError(
                     f"agent {name} ended (code {child.exit_code}): {lines[-1]}; "
-                    f"all it said is in {self._folder / name / 'agent.log'}"
+                    f"its whole output is in {self._folder / name / 'agent.log'}"
                 )
 
     def stop(self) -> None:

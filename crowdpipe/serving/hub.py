@@ -39,7 +39,9 @@ def parse_hub(text: str) -> HubReference:
     """Raises `UserError` for text that names no model there."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
-        raise UserError(f"{text!r} names no model: write it as hf://org/name or hf://org/name/path")
+        raise UserError(
+            f"{text!r} is not the name of a model: write it as hf://org/name or hf://org/name/path"
+        )
     return HubReference(found.group(1), found.group(2), found.group(3))
 
 

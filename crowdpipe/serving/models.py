@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdpipe.serving.stores import Store
+from crowdpipe.serving.stores import ServedStore
 from wire.errors import InvalidModel
 from wire.manifest import BlobRef, Manifest
 from wire.record import encode
@@ -51,7 +51,7 @@ def naming_file(file: Path) -> Iterator[None]:
 
 
 def add_model(
-    store: Store, file: Path, name: str, wishes: CutWishes, progress: Progress | None = None
+    store: ServedStore, file: Path, name: str, wishes: CutWishes, progress: Progress | None = None
 ) -> Manifest:
     """Cut `file` and store it as `name`, replacing what had that name.
 
@@ -69,7 +69,7 @@ def add_model(
     return manifest
 
 
-def record_reference(store: Store, checked: Manifest) -> list[str]:
+def record_reference(store: ServedStore, checked: Manifest) -> list[str]:
     """Keeps `checked.reference` with every stored model that is the same, cut the same way; their
     names. What devices serve does not change by it."""
     kept = []

@@ -21,7 +21,7 @@ from wire.topics import ORCHESTRATOR
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ServedStore:
     """`where` is for people."""
 
     blobs: BlobStore
@@ -34,15 +34,15 @@ class Store:
 
 
 @contextmanager
-def open_store(home: Path) -> Iterator[Store]:
+def open_store(home: Path) -> Iterator[ServedStore]:
     """The home's store. Raises `StoreUnreachable` if it is said to be served and is not."""
     record = read_up(home)
     if record is None:
         blobs = FolderBlobs(home / "store")
-        yield Store(blobs, Manifests(home / "store", blobs), str(home / "store"))
+        yield ServedStore(blobs, Manifests(home / "store", blobs), str(home / "store"))
         return
     me = Credentials(home).get(ORCHESTRATOR)
     if me is None:
-        raise OperatorError(f"{home} has lost its users; start `crowdpipe up` again")
+        raise OperatorError(f"the list of users in {home} is gone; start `crowdpipe up` again")
     with RemoteStore(record.store, me.name, me.secret) as remote:
-        yield Store(remote.blobs, remote.manifests, record.store)
+        yield ServedStore(remote.blobs, remote.manifests, record.store)

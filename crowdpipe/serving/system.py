@@ -44,7 +44,7 @@ _log = logging.getLogger("crowdpipe.up")
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
-    """`host` is where broker and store listen; port 0 takes a free one. With `broker`, that one
+    """`host` is where broker and store listen; port 0 picks a free one. With `broker`, that one
     is used and none is started."""
 
     home: Path
@@ -167,7 +167,7 @@ class System:
                 f"{BROKER_STARTS_S:.0f} s; look there for why, then start `crowdpipe up` again"
             )
         starts.append(now)
-        _log.warning("the broker has ended; it is started again")
+        _log.warning("the broker has ended; starting it again")
         self.broker.start()
 
     def _follow_users(self) -> None:

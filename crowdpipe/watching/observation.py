@@ -51,7 +51,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ObservedLoad:
     """One time that a partition came into memory."""
 
     first: int
@@ -92,10 +92,9 @@ class DeviceRecord:
     state: DeviceState | None = None
     residency: Residency | None = None
     telemetry: Telemetry | None = None
-    telemetry_at_s: float = 0.0
     rss_peak_nbytes: int = 0
     rss_floor_nbytes: int = 0
-    loads: list[Load] = field(default_factory=list)
+    loads: list[ObservedLoad] = field(default_factory=list)
     tasks: int = 0
     failures: int = 0
     drops: int = 0
@@ -170,7 +169,6 @@ class Observation:
             device.residency = decode(Residency, payload)
         elif row == "telemetry":
             device.telemetry = decode(Telemetry, payload)
-            device.telemetry_at_s = now
             _take_telemetry(device, device.telemetry)
         elif row == "events":
             _take_batch(device, decode(EventBatch, payload), now)
@@ -247,7 +245,7 @@ def _take_done(device: DeviceRecord, boot: Boot, event: TaskDone) -> None:
 
 def _take_load(device: DeviceRecord, boot: Boot, event: PartitionLoaded) -> None:
     partition = event.partition
-    load = Load(
+    load = ObservedLoad(
         partition.first,
         partition.last,
         event.tier,

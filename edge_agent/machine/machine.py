@@ -7,6 +7,7 @@ instructions in order and brings back what came of them as events.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,7 @@ from edge_agent.machine.connection import commands, connecting, reporting
 from edge_agent.machine.execution import choosing, deadlines, loading, tasks
 from edge_agent.machine.frames import arrivals, room
 from edge_agent.machine.records.agent import Agent
+from edge_agent.machine.records.cause import stimulus_of
 from edge_agent.machine.records.events import (
     Answer,
     AssignmentArrived,
@@ -44,12 +46,13 @@ from edge_agent.machine.records.events import (
 )
 from edge_agent.machine.records.instructions import Instruction
 from edge_agent.machine.records.limits import AgentLimits
+from wire.lifecycle import Cause, IllegalTransition
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
 
 
 class AgentMachine:
-    """One agent in one boot. Raises `IllegalTransition` on an event that cannot be."""
+    """One agent in one boot. Raises `IllegalTransition` on an event that cannot be by now."""
 
     def __init__(
         self, device: str, capabilities: Capabilities, limits: AgentLimits | None = None
@@ -65,34 +68,48 @@ class AgentMachine:
             self._wake_at = None
             return []
         if agent.life.state == "new" and not isinstance(event, Started):
-            raise agent.life.illegal(f"{type(event).__name__} before Started")
-        agent.out = []
-        deadlines.stood_still(agent, self._due_at, now)
+            raise IllegalTransition(f"{type(event).__name__} before Started; {agent.life}")
+        agent.instructions = []
+        agent.now = now
+        agent.cause.stimulus = stimulus_of(event)
+        deadlines.excuse_suspension(agent, self._due_at, now)
         if not (isinstance(event, Answer) and deadlines.is_late(agent, event)):
             HANDLERS[type(event)](agent, event, now)
         if isinstance(event, ABOUT_FRAMES):
             agent.touched_at = now
         _settle(agent, now)
         self._wake_at = self._next_wake()
-        self._due_at = self._wake_at if agent.seat.busy else None
-        return agent.out
+        self._due_at = self._wake_at if agent.slot.busy else None
+        return agent.instructions
 
     def wake_at(self) -> float | None:
-        """When a `Ticked` is wanted; None: only an event can change anything."""
+        """When `Ticked` is wanted; None: nothing becomes due without another event."""
         return self._wake_at
 
     def _next_wake(self) -> float | None:
         agent = self._agent
         if agent.ended:
             return None
-        times = [arrivals.early_wake_at(agent), agent.stop_by, agent.seat.deadline]
+        times = [arrivals.early_wake_at(agent), agent.stop_by, agent.slot.deadline]
         if not agent.stopping:
-            times.append(agent.fetches.wake_at(agent.now))
+            times.append(agent.fetches.wake_at())
         times.append(room.wake_at(agent))
         if agent.online:
             times += [reporting.restate_wake_at(agent), reporting.gather_wake_at(agent)]
             times += [agent.repeat_at, agent.residency.wake_at(), agent.telemetry.wake_at()]
         return min((time for time in times if time is not None), default=None)
+
+    def validate(self) -> None:
+        """Raises `InvariantBroken` if a record contradicts itself or another. Looks at everything:
+        for tests and `--validate`."""
+        from edge_agent.machine.validation.everything import validate  # an idle agent needs none
+
+        validate(self._agent)
+
+    @property
+    def cause(self) -> Cause:
+        """The last event, or the last command in it; `str` puts it into words."""
+        return self._agent.cause
 
     @property
     def assignment(self) -> Assignment | None:
@@ -102,16 +119,12 @@ class AgentMachine:
     @property
     def counts(self) -> Mapping[str, int]:
         """What was ignored, dropped or failed so far, by a word each."""
-        return MappingProxyType(self._agent.counts)
-
-    @property
-    def dropped_events(self) -> int:
-        return self._agent.log.dropped
+        agent = self._agent
+        return MappingProxyType(agent.counts | Counter(dropped_events=agent.log.dropped))
 
 
 def _settle(agent: Agent, now: float) -> None:
-    """Do everything that the facts allow now, whichever event brought them."""
-    agent.now = now
+    """Do everything that is due or possible now, whichever event made it so."""
     if agent.ended:
         return
     arrivals.expire_early(agent, now)
@@ -134,7 +147,7 @@ def _fetch_progressed(agent: Agent, event: FetchProgressed, now: float) -> None:
 
 
 def _ticked(agent: Agent, event: Ticked, now: float) -> None:
-    """Time passes: what is due is done by every event alike."""
+    """Nothing of its own: `_settle` does what is due after every event."""
 
 
 ABOUT_FRAMES = (FrameArrived, CommandsArrived, TaskExecuted, ExecutionFailed)

@@ -15,14 +15,16 @@ import time
 from types import FrameType
 from typing import Any, NoReturn
 
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import Subscription
+from bus.policy import ConnectionPolicy
 from edge_agent import __version__
-from edge_agent.adapters.connection import Connection
-from edge_agent.adapters.courier import Courier
 from edge_agent.adapters.device.battery import Battery
 from edge_agent.adapters.device.memory import collect_and_trim
 from edge_agent.adapters.device.readings import Sensors
 from edge_agent.adapters.device.settings import AgentSettings
-from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.agent_folder import AgentFolder
 from edge_agent.adapters.store.cache import BlobCache
@@ -39,14 +41,15 @@ from edge_agent.machine.records.events import (
     TelemetryRead,
     Ticked,
 )
+from edge_agent.machine.records.instructions import in_words
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell.capabilities import capabilities_of
 from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
-from edge_agent.shell.numbers import Numbers
 from edge_agent.shell.outbound import Outbound
+from edge_agent.shell.spooled_frames import SpooledFrames
 from edge_agent.shell.telemetry import TelemetryReader
-from wire.errors import CrowdpipeError, Replaced
+from wire.errors import CrowdpipeError, Replaced, TimedOut
 from wire.ids import mint
 from wire.topics import Topics
 
@@ -55,18 +58,30 @@ MOVED_SAMPLE_S = 0.5  # after something that changes how much memory we take
 MOVING = (PartitionReady, PartitionGone, TaskExecuted)
 VERIFY_S = 600.0  # between looks for a cached blob that was not verified for long
 DRAIN_S = 10.0  # what is left to say at the end may take this long
+DEVICE = ConnectionPolicy(
+    first_delay_s=0.5,
+    longest_delay_s=30.0,
+    largest_packet_nbytes=8 << 20,
+    max_in_flight=16,
+    ahead_nbytes=1 << 20,
+    repeats=False,  # whenever it connects, the machine says everything about itself anew
+    one_identity="give each agent its own name",
+)
 
 _log = logging.getLogger("crowdpipe.agent")
 
 
-def run(settings: AgentSettings, limits: AgentLimits | None = None) -> int:
-    """The exit status; raises a `CrowdpipeError` if the agent could not go on. Ends the process
-    itself if a native thread would keep it from ending."""
+def run(
+    settings: AgentSettings, limits: AgentLimits | None = None, *, validated: bool = False
+) -> int:
+    """The exit status. Raises a `CrowdpipeError` if the agent could not go on. Ends the process
+    itself if a native thread would keep it from ending. `validated`: every invariant is checked
+    after every event."""
     capabilities = capabilities_of(settings)
     folder = AgentFolder(settings.folder)
     try:
         machine = AgentMachine(settings.name, capabilities, limits)
-        shell = AgentShell(settings, folder, machine)
+        shell = AgentShell(settings, folder, machine, validated)
         with StopSignals(shell):
             return _status_of(shell)
     finally:
@@ -99,35 +114,39 @@ class AgentShell:
     """`unclean`: a native thread is still at work, so that the interpreter may not come to its end
     by itself."""
 
-    def __init__(self, settings: AgentSettings, folder: AgentFolder, machine: AgentMachine) -> None:
+    def __init__(
+        self, settings: AgentSettings, folder: AgentFolder, machine: AgentMachine, validated: bool
+    ) -> None:
         self._settings = settings
         self._machine = machine
+        self._validated = validated
         self._boot = mint()
         self._mailbox = Mailbox()
-        numbers = Numbers()
         topics = Topics(settings.control_root, settings.data_root)
         name, broker = settings.name, settings.broker
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
-        inbound = Inbound(self._mailbox, numbers, topics, name, self._boot, __version__)
+        inbound = Inbound(self._mailbox, topics, name, self._boot, __version__)
+        frames = SpooledFrames(spool)
+        self._courier = Courier(
+            topics, name, frames, inbound, bound_nbytes=settings.hold_nbytes, link=link
+        )
         self._connection = Connection(
             broker,
             client_id=name,
-            first=(topics.device(name, "state"),),
+            first=(Subscription(topics.device(name, "state")),),
             then=(
-                topics.device(name, "assignment"),
-                topics.device(name, "commands"),
-                topics.orchestrator_state,
-                topics.inbox(name),
+                Subscription(topics.device(name, "assignment")),
+                Subscription(topics.device(name, "commands")),
+                Subscription(topics.orchestrator_state),
+                Subscription(topics.inbox(name)),
             ),
             listener=inbound,
+            policy=DEVICE,
+            courier=self._courier,
             link=link,
         )
-        self._courier = Courier(
-            topics, name, spool, settings.hold_nbytes, inbound, self._connection.wake, link
-        )
-        inbound.courier = self._courier
         self._fetcher = Fetcher(
             self._cache,
             link,
@@ -142,14 +161,16 @@ class AgentShell:
         self._inbound = inbound
         self._outbound = Outbound(
             self._mailbox,
-            numbers,
             topics,
             name,
             self._cache,
             spool,
+            frames,
             self._fetcher,
             self._executor,
             self._courier,
+            self._connection,
+            inbound,
         )
         self._sample_at = self._verify_at = 0.0
         self.unclean = False
@@ -175,6 +196,8 @@ class AgentShell:
                 self._turn()
         finally:
             self._close()
+            counts = ", ".join(f"{n} {word}" for word, n in self._machine.counts.items() if n)
+            _log.info("ignored, dropped or failed in this boot: %s", counts or "nothing")
         failure = self._outbound.failure or self._inbound.failure
         if failure is not None:
             raise failure
@@ -198,19 +221,28 @@ class AgentShell:
             self._handle(Ticked())
 
     def _due_at(self) -> float:
-        times = (self._machine.wake_at(), self._courier.expires_at(), self._sample_at)
+        times = (self._machine.wake_at(), self._courier.wake_at(), self._sample_at)
         return min(time_s for time_s in (*times, self._verify_at) if time_s is not None)
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, MOVING):
             self._sample_at = min(self._sample_at, time.monotonic() + MOVED_SAMPLE_S)
-        for instruction in self._machine.handle(event, time.monotonic()):
+        instructions = self._machine.handle(event, time.monotonic())
+        if self._validated:
+            self._machine.validate()
+        explained = _log.isEnabledFor(logging.DEBUG)
+        for instruction in instructions:
+            if explained:
+                _log.debug("%s, as %s", in_words(instruction), self._machine.cause)
             self._outbound.carry_out(instruction)
 
     def _close(self) -> None:
         """In order: what is said is said before the connection ends."""
         replaced = isinstance(self._outbound.failure, Replaced)
-        self._connection.close(0.0 if replaced else DRAIN_S)
+        try:
+            self._connection.close(0.0 if replaced else DRAIN_S)
+        except TimedOut as error:
+            _log.warning("%s; it ends with the process", error)
         self._fetcher.close()
         if not self._executor.close(0.0 if self._outbound.stuck else DRAIN_S):
             _log.warning("what ONNX Runtime was doing does not end; it is given up")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from edge_agent.adapters.connection import Incoming
-from edge_agent.adapters.courier import Courier
+from bus.listener import InboundMessage
 from edge_agent.adapters.runtime.executor import Executed, Loaded
 from edge_agent.machine.records.events import (
     AssignmentArrived,
@@ -22,7 +21,6 @@ from edge_agent.machine.records.events import (
     FetchFailed,
     FetchProgressed,
     FrameArrived,
-    FrameHead,
     FrameLost,
     LoadRefused,
     OrchestratorSeen,
@@ -33,15 +31,14 @@ from edge_agent.machine.records.events import (
     TaskExecuted,
 )
 from edge_agent.shell.mailbox import Mailbox
-from edge_agent.shell.numbers import Numbers
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
 from wire.messages.state import DeviceState, OrchestratorState
-from wire.outbox import Message, Numbered
+from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
 
@@ -54,20 +51,17 @@ class Inbound:
     def __init__(
         self,
         mailbox: Mailbox,
-        numbers: Numbers,
         topics: Topics,
         name: str,
         boot: str,
         agent_version: str,
     ) -> None:
         self._mailbox = mailbox
-        self._numbers = numbers
         self._topics = topics
         self._name = name
         self._boot = boot
         self._agent_version = agent_version
         self._own_state: DeviceState | None = None
-        self.courier: Courier | None = None
         self.failure: CrowdpipeError | None = None
         self._readers = {
             topics.device(name, "state"): self._own_state_seen,
@@ -91,37 +85,25 @@ class Inbound:
         topic = self._topics.device(self._name, "state")
         return Message(topic, encode(state), retain=True, content_type=JSON_CONTENT_TYPE)
 
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
-        self._courier().connected(packet_nbytes)
+    def connected(self, connection: str, reconnect: bool) -> None:
         self._mailbox.put(Connected(connection, reconnect, self._own_state))
 
     def disconnected(self, reason: str) -> None:
         _log.warning("not connected: %s", reason)
-        self._courier().disconnected()
         self._mailbox.put(Disconnected(reason))
 
-    def received(self, message: Incoming) -> None:
+    def received(self, message: InboundMessage) -> None:
         try:
-            if self._topics.is_data(message.topic):
-                _, sender = self._topics.sender(message.topic)
-                self._courier().received(sender, message.payload)
-            else:
-                self._readers[message.topic](message)
+            self._readers[message.topic](message)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", message.topic, error)
         except KeyError:
             _log.warning("a message on %s, which we did not ask for", message.topic)
 
-    def next_outgoing(self) -> Numbered | None:
-        return self._courier().next_outgoing()
-
-    def acknowledged(self, numbered: Numbered) -> None:
-        self._courier().acknowledged(numbered)
-
-    def refused(self, topic: str, error: Refused) -> None:
+    def refused(self, topic: str, error: CrowdpipeError) -> None:
         """What we may not say about ourselves ends us; a frame to somebody is that frame's end,
         and the orchestrator will miss it."""
-        if self._topics.is_data(topic):
+        if self._topics.is_data(topic) or not isinstance(error, Refused):
             _log.error("%s", error)
         else:
             self.ended(Refused(f"{error}; is {self._name!r} the user in the broker's address?"))
@@ -130,11 +112,7 @@ class Inbound:
         self.failure = self.failure or error
         self._mailbox.put(None)
 
-    def _courier(self) -> Courier:
-        assert self.courier is not None, "the shell joins the two before it connects"
-        return self.courier
-
-    def _own_state_seen(self, message: Incoming) -> None:
+    def _own_state_seen(self, message: InboundMessage) -> None:
         """Of our own messages only what was retained before tells anything. An empty one says
         that somebody cleared it."""
         if not message.payload:
@@ -142,24 +120,27 @@ class Inbound:
         elif message.retained:
             self._own_state = decode(DeviceState, message.payload)
 
-    def _assignment(self, message: Incoming) -> None:
+    def _assignment(self, message: InboundMessage) -> None:
         if message.payload:
             self._mailbox.put(AssignmentArrived(decode(Assignment, message.payload)))
 
-    def _commands(self, message: Incoming) -> None:
+    def _commands(self, message: InboundMessage) -> None:
         self._mailbox.put(CommandsArrived(decode(CommandBatch, message.payload)))
 
-    def _orchestrator_state(self, message: Incoming) -> None:
+    def _orchestrator_state(self, message: InboundMessage) -> None:
         if message.payload:
             state = decode(OrchestratorState, message.payload)
             self._mailbox.put(OrchestratorSeen(state, message.retained))
 
     # --- the courier --------------------------------------------------------------------------
 
-    def frame_arrived(self, sender: str, header: Header) -> None:
-        self._mailbox.put(FrameArrived(_frame_head(header), sender))
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
+        self._mailbox.put(FrameArrived(header, sender))
 
-    def frame_lost(self, activation: ActivationId, error: CrowdpipeError) -> None:
+    def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        self._mailbox.put(FrameLost(activation, error.kind, error.reason))
+
+    def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
         self._mailbox.put(FrameLost(activation, error.kind, error.reason))
 
     # --- fetching -----------------------------------------------------------------------------
@@ -179,7 +160,7 @@ class Inbound:
     def segments_prepared(self, prepared: dict[str, int]) -> None:
         self._mailbox.put(SegmentsPrepared(prepared))
 
-    def partition_ready(self, partition: PartitionId, loaded: Loaded) -> None:
+    def partition_ready(self, number: int, partition: PartitionId, loaded: Loaded) -> None:
         how = "streamed" if loaded.streamed else "resident"
         _log.info(
             "loaded %s in %.2f s, %s, after %.2f s of preparing",
@@ -190,7 +171,7 @@ class Inbound:
         )
         self._mailbox.put(
             PartitionReady(
-                self._numbers.answered(),
+                number,
                 partition,
                 loaded.streamed,
                 loaded.load_s,
@@ -201,24 +182,24 @@ class Inbound:
         )
 
     def load_refused(
-        self, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
+        self, number: int, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
     ) -> None:
         _log.error("cannot load %s: %s", partition, error)
-        number = self._numbers.answered()
         self._mailbox.put(LoadRefused(number, partition, error.kind, error.reason, corrupt))
 
-    def partition_gone(self, partition: PartitionId, evict_s: float, now_nbytes: int) -> None:
+    def partition_gone(
+        self, number: int, partition: PartitionId, evict_s: float, rss_nbytes: int
+    ) -> None:
         _log.info("evicted %s in %.2f s", partition, evict_s)
-        number = self._numbers.answered()
-        self._mailbox.put(PartitionGone(number, partition, evict_s, now_nbytes))
+        self._mailbox.put(PartitionGone(number, partition, evict_s, rss_nbytes))
 
-    def task_executed(self, task: TaskId, executed: Executed) -> None:
+    def task_executed(self, number: int, task: TaskId, executed: Executed) -> None:
         _log.debug("executed %s in %.3f s", task, executed.compute_s)
         self._mailbox.put(
             TaskExecuted(
-                number=self._numbers.answered(),
+                number=number,
                 task=task,
-                emitted=_frame_head(executed.emitted.header),
+                emitted=executed.emitted.header,
                 decode_s=executed.decode_s,
                 compute_s=executed.compute_s,
                 encode_s=executed.encode_s,
@@ -226,23 +207,12 @@ class Inbound:
             )
         )
 
-    def execution_failed(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
+    def execution_failed(
+        self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
+    ) -> None:
         _log.error("task %s failed: %s", task, error)
-        number = self._numbers.answered()
         self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal))
 
     def blob_rotten(self, digest: str) -> None:
         _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])
         self._mailbox.put(BlobsRemoved((digest,)))
-
-
-def _frame_head(header: Header) -> FrameHead:
-    return FrameHead(
-        model=header.model,
-        activation=header.activation,
-        attempt=header.attempt,
-        exact=header.settings.exact,
-        barrier=header.settings.barrier,
-        nbytes=header.nbytes,
-        raw_nbytes=header.raw_nbytes,
-    )

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from edge_agent.adapters.courier import Courier
-from edge_agent.adapters.runtime.executor import Executor
+from bus.connection import Connection
+from bus.courier import Courier
+from edge_agent.adapters.runtime.executor import Executor, LoadJob
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
 from edge_agent.adapters.store.spool import Spool
@@ -31,9 +32,10 @@ from edge_agent.machine.records.instructions import (
     Stop,
     Unload,
 )
+from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
-from edge_agent.shell.numbers import Numbers
-from wire.errors import CrowdpipeError, Replaced, from_kind
+from edge_agent.shell.spooled_frames import SpooledFrames
+from wire.errors import CrowdpipeError, QueueFull, Replaced, from_kind
 from wire.outbox import Message
 from wire.record import encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
@@ -42,104 +44,119 @@ _log = logging.getLogger("crowdpipe.agent")
 
 
 class Outbound:
-    """`ended` is true once the machine said that everything is over, `failure` why if badly.
+    """`ended` is true once the machine instruction that everything is over, `failure` why if badly.
     `stuck`: a thread of ONNX Runtime will never end."""
 
     def __init__(
         self,
         mailbox: Mailbox,
-        numbers: Numbers,
         topics: Topics,
         name: str,
         cache: BlobCache,
         spool: Spool,
+        frames: SpooledFrames,
         fetcher: Fetcher,
         executor: Executor,
         courier: Courier,
+        connection: Connection,
+        inbound: Inbound,
     ) -> None:
         self._mailbox = mailbox
-        self._numbers = numbers
         self._topics = topics
         self._name = name
         self._cache = cache
         self._spool = spool
         self._fetcher = fetcher
         self._executor = executor
+        self._frames = frames
         self._courier = courier
+        self._connection = connection
+        self._inbound = inbound
         self.ended = self.stuck = False
         self.failure: CrowdpipeError | None = None
-        self._ways: dict[type, Callable[[Any], None]] = {
-            FetchBlob: lambda said: fetcher.fetch(said.blob, said.store_base),
-            CancelFetch: lambda said: fetcher.cancel(said.digest),
+        self._actions: dict[type, Callable[[Any], None]] = {
+            FetchBlob: lambda each: fetcher.fetch(each.blob, each.store_base),
+            CancelFetch: lambda each: fetcher.cancel(each.digest),
             RemoveBlobs: self._remove_blobs,
             Load: self._load,
-            Unload: self._unload,
-            Execute: self._execute,
+            Unload: lambda each: executor.unload(each.number, each.partition),
+            Execute: lambda each: executor.execute(each.number, each.task, each.assigned),
             SendFrame: self._send_frame,
             ForgetFrame: self._forget_frame,
             ObeyAssignment: self._obey_assignment,
-            PublishState: lambda said: self._publish("state", said.state),
-            PublishResidency: lambda said: self._publish("residency", said.residency),
-            PublishEvents: lambda said: self._publish("events", said.batch),
-            PublishTelemetry: lambda said: self._publish("telemetry", said.telemetry),
+            PublishState: lambda each: self._publish("state", each.state),
+            PublishResidency: lambda each: self._publish("residency", each.residency),
+            PublishEvents: lambda each: self._publish("events", each.batch),
+            PublishTelemetry: lambda each: self._publish("telemetry", each.telemetry),
             StayDisconnected: self._stay_disconnected,
             GiveUp: self._give_up,
             Stop: self._stop,
         }
 
     def carry_out(self, instruction: Instruction) -> None:
-        self._ways[type(instruction)](instruction)
+        self._actions[type(instruction)](instruction)
 
-    def _load(self, said: Load) -> None:
-        self._numbers.ask(said.number)
-        self._executor.load(said.assigned, said.streamed, said.budget_nbytes, said.prepare_nbytes)
+    def _load(self, instruction: Load) -> None:
+        self._executor.load(
+            LoadJob(
+                instruction.number,
+                instruction.assigned,
+                instruction.streamed,
+                instruction.budget_nbytes,
+                instruction.prepare_nbytes,
+            )
+        )
 
-    def _unload(self, said: Unload) -> None:
-        self._numbers.ask(said.number)
-        self._executor.unload(said.partition)
+    def _remove_blobs(self, instruction: RemoveBlobs) -> None:
+        self._cache.remove(instruction.digests)
+        self._mailbox.put(BlobsRemoved(instruction.digests))
 
-    def _execute(self, said: Execute) -> None:
-        self._numbers.ask(said.number)
-        self._executor.execute(said.task, said.assigned)
+    def _send_frame(self, instruction: SendFrame) -> None:
+        """What we need ourselves does not take the way through the broker."""
+        at = instruction.activation
+        if instruction.to == self._name:
+            self._frames.loop_back(at, self._name, self._inbound)
+            return
+        try:
+            self._courier.send(instruction.to, at, self._frames.output(at))
+        except QueueFull as error:  # the orchestrator misses it, and asks for it
+            _log.error("not sent to %s: %s", instruction.to, error)
 
-    def _remove_blobs(self, said: RemoveBlobs) -> None:
-        self._cache.remove(said.digests)
-        self._mailbox.put(BlobsRemoved(said.digests))
+    def _forget_frame(self, instruction: ForgetFrame) -> None:
+        if instruction.side == "output":
+            self._courier.forget(instruction.activation)
+        self._spool.forget(instruction.activation, instruction.side)
 
-    def _send_frame(self, said: SendFrame) -> None:
-        self._courier.send_frame(said.activation, said.to)
-
-    def _forget_frame(self, said: ForgetFrame) -> None:
-        if said.side == "output":
-            self._courier.forget(said.activation)
-        self._spool.forget(said.activation, said.side)
-
-    def _obey_assignment(self, said: ObeyAssignment) -> None:
-        assignment = said.assignment
+    def _obey_assignment(self, instruction: ObeyAssignment) -> None:
+        assignment = instruction.assignment
         served = ", ".join(str(entry.partition) for entry in assignment.partitions) or "nothing"
         _log.info("assignment %d.%d: serve %s", *assignment.stamp, served)
         self._courier.limit_reassembly(assignment.limits.reassembly_s)
 
     def _publish(self, leaf: str, record: Any) -> None:
-        self._courier.publish(
-            Message(
-                topic=self._topics.device(self._name, leaf),
-                payload=encode(record),
-                qos=0 if leaf == "telemetry" else 1,
-                retain=leaf != "events",
-                content_type=JSON_CONTENT_TYPE,
-                coalesce=leaf in ("residency", "telemetry"),
-            )
+        """At the outbox's bound it is dropped: the machine repeats events until they are
+        acknowledged, and what is retained with its next change."""
+        message = Message(
+            topic=self._topics.device(self._name, leaf),
+            payload=encode(record),
+            qos=0 if leaf == "telemetry" else 1,
+            retain=leaf != "events",
+            content_type=JSON_CONTENT_TYPE,
+            coalesce=leaf in ("residency", "telemetry"),
         )
+        try:
+            self._connection.publish(message)
+        except QueueFull as error:
+            _log.warning("%s", error)
 
-    def _stay_disconnected(self, said: StayDisconnected) -> None:
-        self.failure = Replaced(said.reason)
+    def _stay_disconnected(self, instruction: StayDisconnected) -> None:
+        self.failure = Replaced(instruction.reason)
         self.ended = True
 
-    def _give_up(self, said: GiveUp) -> None:
-        self.failure = from_kind(said.kind, said.reason)
+    def _give_up(self, instruction: GiveUp) -> None:
+        self.failure = from_kind(instruction.kind, instruction.reason)
         self.ended = self.stuck = True
 
-    def _stop(self, said: Stop) -> None:
-        _log.info("stopping: %s", said.reason)
+    def _stop(self, instruction: Stop) -> None:
+        _log.info("stopping: %s", instruction.reason)
         self.ended = True

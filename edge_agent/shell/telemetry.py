@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bus.link import Link
 from edge_agent.adapters.device.readings import Sensors
-from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.spool import Spool
 from wire.messages.telemetry import Telemetry

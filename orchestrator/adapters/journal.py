@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.adapters.journal_file import MENDING, connect, open_file
+from orchestrator.run_record import Outcome, RunRecord, StoredRun
 from wire.errors import CrowdpipeError, DiskFull, OperatorError, TimedOut, TooLarge
 from wire.messages.requests import RunOptions
 from wire.record import decode, encode
@@ -35,41 +36,9 @@ CLOSE_LIMIT_S = 60.0
 _log = logging.getLogger("crowdpipe.orchestrator.journal")
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    run: str
-    party: str
-    model_name: str
-    model: str
-    options: RunOptions
-    count: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeRecord:
-    """`kind` None is a result."""
-
-    item: int
-    kind: str | None
-    reason: str
-    acknowledged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class JournaledRun:
-    """A run as replayed. `inputs` are stored and not forgotten; `age_s` since it was stored.
-    `fault`: kind and reason, if it ended as a whole."""
-
-    record: RunRecord
-    inputs: tuple[int, ...]
-    outcomes: tuple[OutcomeRecord, ...]
-    age_s: float
-    fault: tuple[str, str] | None
-
-
 Time = tuple[str, bool, str, int, float]  # model, exact, device, segment, seconds
 Done = Callable[[CrowdpipeError | None], None]
-OutcomeDone = Callable[[OutcomeRecord | None, CrowdpipeError | None], None]
+OutcomeDone = Callable[[Outcome | None, CrowdpipeError | None], None]
 GenerationDone = Callable[[int | None, CrowdpipeError | None], None]
 Answer = Callable[[Any, CrowdpipeError | None], None]
 Work = Callable[[sqlite3.Connection], Any]
@@ -110,7 +79,7 @@ class Journal:
         row = self._one("SELECT value FROM facts WHERE name = 'generation'", ())
         return int(row[0]) if row else 0
 
-    def replay(self) -> tuple[JournaledRun, ...]:
+    def replay(self) -> tuple[StoredRun, ...]:
         """Every run on disk, the oldest first."""
         rows = self._all(
             "SELECT run, party, model_name, model, options, count, stored_at, fault_kind, "
@@ -157,15 +126,20 @@ class Journal:
         stored_at: float,
         fault_kind: str | None,
         fault_reason: str | None,
-    ) -> JournaledRun:
+    ) -> StoredRun:
         inputs = self._all("SELECT item FROM inputs WHERE run = ? ORDER BY item", (run,))
         rows = self._all(
             "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? ORDER BY item",
             (run,),
         )
-        outcomes = tuple(OutcomeRecord(row[0], row[1], row[2], bool(row[3])) for row in rows)
-        return JournaledRun(
-            record=RunRecord(run, party, model_name, model, decode(RunOptions, options), count),
+        outcomes = tuple(Outcome(row[0], row[1], row[2], bool(row[3])) for row in rows)
+        return StoredRun(
+            run=run,
+            party=party,
+            model_name=model_name,
+            model=model,
+            options=decode(RunOptions, options),
+            count=count,
             inputs=tuple(row[0] for row in inputs),
             outcomes=outcomes,
             age_s=max(0.0, time.time() - stored_at),
@@ -234,11 +208,11 @@ class Journal:
         )
 
     def store_outcome(
-        self, run: str, outcome: OutcomeRecord, frame: bytes | None, done: OutcomeDone
+        self, run: str, outcome: Outcome, frame: bytes | None, done: OutcomeDone
     ) -> None:
         """`done` gets the item's outcome on disk: this one, or the one that was there first."""
 
-        def work(connection: sqlite3.Connection) -> OutcomeRecord:
+        def work(connection: sqlite3.Connection) -> Outcome:
             connection.execute(
                 "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, 0, ?)",
                 (run, outcome.item, outcome.kind, outcome.reason, frame),
@@ -248,7 +222,7 @@ class Journal:
                 (run, outcome.item),
             )
             item, kind, reason, acknowledged = rows.fetchone()
-            return OutcomeRecord(item, kind, reason, bool(acknowledged))
+            return Outcome(item, kind, reason, bool(acknowledged))
 
         self._add(f"outcome {run}/{outcome.item}", work, len(frame or b""), done)
 

@@ -167,5 +167,5 @@ def _body(answer: httpx.Response) -> bytes:
 def _manifest(name: str, data: bytes) -> Manifest:
     manifest: Manifest = decode(Manifest, data, limit=MANIFEST_LIMIT_NBYTES)
     if manifest.name != name:
-        raise Malformed(f"it calls itself {manifest.name!r}")
+        raise Malformed(f"it has the name {manifest.name!r}")
     return manifest

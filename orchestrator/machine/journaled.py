@@ -15,7 +15,7 @@ from orchestrator.machine.records.instructions import ForgetInputs
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
     aborting,
     attached_inputs,
@@ -48,7 +48,7 @@ def _restore(state: State, stored: StoredRun) -> None:
         options=stored.options,
         count=stored.count,
         end_cut=0,
-        life=Lifecycle("run", stored.run, "accepted", state.now),
+        life=lifecycle_of("run", stored.run, "accepted", state.now, state.cause),
         begun_at=state.now - stored.age_s,
         active_at=state.now,
         heard_at=state.now,

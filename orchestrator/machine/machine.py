@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.machine import journaled, searched
-from orchestrator.machine.devices import liveness, reports, result_frames, sessions
+from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
 from orchestrator.machine.records.agenda import Look
+from orchestrator.machine.records.cause import stimulus_of
 from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
@@ -54,6 +55,7 @@ from orchestrator.machine.runs import (
     progress,
     requests,
 )
+from orchestrator.machine.validation.everything import validate
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
@@ -95,6 +97,7 @@ class OrchestratorMachine:
         state = self.state
         slept = self._wake_at is not None and now > self._wake_at + SLEPT_S
         state.advance(now)
+        state.cause.stimulus = stimulus_of(event)
         if slept:
             liveness.heard_again(state)
         HANDLERS[type(event)](state, event)
@@ -104,6 +107,15 @@ class OrchestratorMachine:
         commands = self._commands()
         self._wake_at = self._next_wake()
         return [*out, *commands, *inputs]
+
+    @property
+    def cause(self) -> str:
+        """What the last instructions answer, in words."""
+        return str(self.state.cause)
+
+    def validate(self) -> None:
+        """Raises `InvariantBroken` if a record contradicts another. Looks at everything."""
+        validate(self.state)
 
     def wake_at(self) -> float | None:
         """When `Ticked` is due; None if nothing waits for the time."""
@@ -155,8 +167,8 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     ModelRemoved: models.removed,
     DeviceStateSeen: _state_seen,
     TelemetrySeen: reports.telemetry_seen,
-    ResidencySeen: reports.residency_seen,
-    AssignmentSeen: reports.assignment_seen,
+    ResidencySeen: residencies.residency_seen,
+    AssignmentSeen: residencies.assignment_seen,
     EventsArrived: reports.events_arrived,
     RequestArrived: _requested,
     InputArrived: requests.input_arrived,

@@ -13,6 +13,7 @@ from statistics import median
 
 from orchestrator.planner.crowd import Crowd
 from orchestrator.planner.measured import LEAST_S, Measured
+from orchestrator.planner.rates import LINK_NBYTES_PER_S, Rates, rtt_s
 from orchestrator.planner.recent import Recent
 from orchestrator.planner.stages import BATCH, Work
 from orchestrator.planner.times import SegmentTime
@@ -21,9 +22,7 @@ from wire.manifest import Manifest, SegmentSpec
 from wire.messages.telemetry import Telemetry
 
 COST_PER_S = 2e10  # multiply-adds; a laptop's core does 1e11 in fp32, an old phone's 5e9
-LINK_NBYTES_PER_S = 2e7  # a phone on Wi-Fi that it shares with few
 LOAD_NBYTES_PER_S = 3e8  # mapping and prepacking from flash
-LINK_RTT_S = 0.02
 SESSION_S = 0.02  # creating one ONNX Runtime session, without its weights
 RATED_NBYTES = 1 << 20
 HOP_S = 0.003  # unpacking a frame, packing another
@@ -41,8 +40,10 @@ class Estimates:
         self._task_s: dict[str, dict[PartitionId, Recent]] = {}  # by device
         self._ran: dict[str, set[str]] = {}  # by model, the devices that `_task_s` has it for
         self._cost_per_s: dict[str, Recent] = {}
+        self._at_work: dict[str, float] = {}  # of the same, the middle ones
         self._speeds = Crowd()  # of the same, those heard last
         self._fetch_rate: dict[str, Recent] = {}
+        self._fetches: dict[str, float] = {}  # of the same, the middle ones
         self._load_rate: dict[str, Recent] = {}
         self._ratios: dict[ModelKey, tuple[tuple[int, int], float]] = {}  # with what they are of
         self._learned = 0  # rises when a speed changes that ratios are made of
@@ -59,6 +60,7 @@ class Estimates:
         known.add(seconds)
         if cost > 0:
             speed = _add(self._cost_per_s, device, cost / seconds)
+            self._at_work[device] = speed.middle
             self._speeds.tell(device, speed.middle)
             self._learned += 1
         return len(known)
@@ -96,7 +98,8 @@ class Estimates:
         """Of less than a mebibyte a load or a fetch shows what any costs, and no rate: a tiny
         model would make its devices look a thousand times too slow for a large one."""
         if fetched_nbytes >= RATED_NBYTES and fetch_s > LEAST_S:
-            _add(self._fetch_rate, device, fetched_nbytes / fetch_s)
+            rate = _add(self._fetch_rate, device, fetched_nbytes / fetch_s)
+            self._fetches[device] = rate.middle
         if loaded_nbytes >= RATED_NBYTES and load_s > LEAST_S:
             _add(self._load_rate, device, loaded_nbytes / load_s)
 
@@ -109,6 +112,8 @@ class Estimates:
     def forget(self, device: str) -> None:
         for table in (self._cost_per_s, self._fetch_rate, self._load_rate):
             table.pop(device, None)
+        for middles in (self._at_work, self._fetches):
+            middles.pop(device, None)
         self._speeds.forget(device)
         self._learned += 1
         for partition in self._task_s.pop(device, ()):
@@ -174,16 +179,6 @@ class Estimates:
         measured = self._cost_per_s.get(device)
         return measured.middle if measured is not None else told or None
 
-    def speed_on(
-        self, manifest: Manifest, exact: bool, device: str, readings: Telemetry | None
-    ) -> float:
-        """Multiply-adds a second on this model: as measured there; or as much more or less than
-        those who ran it as the device is faster or slower than they are at other work."""
-        speed = self.of(manifest, exact).speed(device)
-        if speed is not None:
-            return speed
-        return self.cost_per_s(device, readings) * self._ratio(manifest, exact)
-
     def _ratio(self, manifest: Manifest, exact: bool) -> float:
         """How much faster the devices that told of the model last are on it than at other work."""
         key, measured = (manifest.digest, exact), self.of(manifest, exact)
@@ -198,12 +193,34 @@ class Estimates:
             known = self._ratios[key] = of, median(ratios) if ratios else 1.0
         return known[1]
 
-    def hop_s(self, manifest: Manifest, exact: bool, device: str) -> float:
-        measured = self.of(manifest, exact).hop_s(device)
-        return HOP_S if measured is None else measured
+    def rates(self, manifest: Manifest, exact: bool) -> Rates:
+        """Of all devices, as they are now: for offers."""
+        measured = self.of(manifest, exact)
+        ran = measured.devices
+        speeds = {device: speed for device in ran if (speed := measured.speed(device))}
+        hops = {device: s for device in ran if (s := measured.hop_s(device)) is not None}
+        return Rates(
+            usual=self._speeds.middle or COST_PER_S,
+            ratio=self._ratio(manifest, exact),
+            on_model=speeds,
+            at_work=self._at_work.copy(),
+            fetches=self._fetches.copy(),
+            hops=hops,
+            usual_hop_s=measured.usual_hop_s or HOP_S,
+        )
 
-    def rtt_s(self, readings: Telemetry | None) -> float:
-        return _rtt_s(readings)
+    def rates_on(self, manifest: Manifest, exact: bool, device: str) -> Rates:
+        """Of one device alone."""
+        measured = self.of(manifest, exact)
+        speed, hop_s = measured.speed(device), measured.hop_s(device)
+        return Rates(
+            usual=self._speeds.middle or COST_PER_S,
+            ratio=self._ratio(manifest, exact),
+            on_model={device: speed} if speed else {},
+            at_work=self._at_work,
+            fetches=self._fetches,
+            usual_hop_s=HOP_S if hop_s is None else hop_s,
+        )
 
     def link_nbytes_per_s(self, device: str, readings: Telemetry | None) -> float:
         told = readings.link_nbytes_per_s if readings is not None else None
@@ -241,7 +258,7 @@ class Estimates:
         if missing_nbytes <= 0:
             return 0.0
         rate = self._fetches_at(device) or self.link_nbytes_per_s(device, readings)
-        return _rtt_s(readings) + missing_nbytes / rate
+        return rtt_s(readings) + missing_nbytes / rate
 
     def load_s(self, device: str, readings: Telemetry | None, nbytes: int, segments: int) -> float:
         told = readings.load_nbytes_per_s if readings is not None else None
@@ -251,12 +268,7 @@ class Estimates:
 
     def transfer_s(self, device: str, readings: Telemetry | None, nbytes: int) -> float:
         """Until `nbytes` of a frame have come to the device; the slower end is taken as its."""
-        return _rtt_s(readings) + nbytes / self.link_nbytes_per_s(device, readings)
-
-
-def _rtt_s(readings: Telemetry | None) -> float:
-    told = readings.link_rtt_s if readings is not None else None
-    return LINK_RTT_S if told is None else told
+        return rtt_s(readings) + nbytes / self.link_nbytes_per_s(device, readings)
 
 
 def _add(table: dict[str, Recent], device: str, value: float) -> Recent:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.planner.needs import Needs, opset_of
-from orchestrator.planner.offers import Offer, disk_need, hold_need, mebibytes, streams
+from orchestrator.planner.offers import Offer, disk_need, hold_need, streams
 from wire.errors import FleetTooSmall
 from wire.manifest import Manifest, SegmentSpec
 from wire.memory import resident_need
+from wire.quantities import mebibytes
 
 
 def homeless(manifest: Manifest, fleet: Sequence[Offer]) -> SegmentSpec | None:

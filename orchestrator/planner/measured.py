@@ -15,7 +15,7 @@ is worth. Keeps numbers and divides them; which plan follows is decided elsewher
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -174,6 +174,16 @@ class Measured:
         """Seconds on the middle one of the few devices that were heard last of it."""
         known = self._runs.get(index)
         return known.middle if known is not None else None
+
+    @property
+    def devices(self) -> Collection[str]:
+        """Those that have run any of it."""
+        return self._devices.keys()
+
+    @property
+    def usual_hop_s(self) -> float | None:
+        """On the middle one of some that were heard last."""
+        return self._hops.middle
 
     def hop_s(self, device: str) -> float | None:
         """On this device, or on the middle one of some others."""

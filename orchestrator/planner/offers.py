@@ -142,8 +142,3 @@ def hold_need(manifest: Manifest, first: int, last: int) -> int:
 def disk_need(segments: Sequence[SegmentSpec]) -> int:
     unique = {blob.digest: blob.nbytes for segment in segments for blob in segment.blobs}
     return sum(unique.values())
-
-
-def mebibytes(nbytes: int) -> str:
-    """As people give budgets."""
-    return f"{nbytes / (1 << 20):.1f} MiB"

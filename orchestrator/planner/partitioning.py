@@ -18,7 +18,7 @@ from orchestrator.planner.kinds import kinds_of
 from orchestrator.planner.lacks import homeless, too_small
 from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Fleet, Offer, SegmentRange, fits
-from orchestrator.planner.search import KINDS, Search
+from orchestrator.planner.search import KINDS, PartitionSearch
 from orchestrator.planner.sharing import shared_ranges
 from orchestrator.planner.shortlist import shortlist
 from orchestrator.planner.stages import Stage, Work, batch_s, shared, stage_of
@@ -78,7 +78,7 @@ def _one_each(
     that is large for them may need more than are fast."""
     most = KINDS
     while True:
-        found = Search(manifest, work, fleet, wanted, most, preferred).best()
+        found = PartitionSearch(manifest, work, fleet, wanted, most, preferred).best()
         if found or most >= min(len(fleet), MOST_KINDS):
             return found
         most *= MORE_KINDS

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import reduce
 from heapq import nsmallest
 
-from orchestrator.planner.offers import mebibytes
 from wire.errors import InvalidInput
+from wire.quantities import mebibytes
 
 TIERS = {1: "resident", 2: "cached", 3: "idle and empty", 4: "must evict another"}
 EVICT_S = 0.2  # unloading and giving memory back, before measured

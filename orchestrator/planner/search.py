@@ -69,7 +69,7 @@ class _Span:
     rows: Rows = field(compare=False)
 
 
-class Search:
+class PartitionSearch:
     """`wanted`: so many ranges, or None for the number by which the batch is through soonest.
     At most `most` kinds of devices are looked at, those with a `preferred` device before others."""
 

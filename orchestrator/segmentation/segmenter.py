@@ -12,11 +12,11 @@ from pathlib import Path
 from orchestrator.segmentation.cutting.constants import Roles, roles_of
 from orchestrator.segmentation.cutting.cost import cost_of
 from orchestrator.segmentation.cutting.cuts import choose
-from orchestrator.segmentation.cutting.line import line_of
 from orchestrator.segmentation.cutting.liveness import Division, Stretch, divide, trunk_of
 from orchestrator.segmentation.cutting.memory import check_values, peak_activation_nbytes
 from orchestrator.segmentation.cutting.randomness import is_random
 from orchestrator.segmentation.cutting.row_tables import row_tables
+from orchestrator.segmentation.cutting.trunk_costs import trunk_costs
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.normalise import NormalModel, normalise
 from orchestrator.segmentation.reading.opsets import check_opsets
@@ -92,12 +92,12 @@ def segment(
 def _starts(flow: Dataflow, roles: Roles, types: Types, options: SegmentOptions) -> tuple[int, ...]:
     """Where segments begin, as node indices; the first is 0."""
     trunk = trunk_of(flow, roles)
-    line = line_of(flow, roles, types, trunk)
+    costs = trunk_costs(flow, roles, types, trunk)
     if options.cut_after is not None:
         places = _wished(flow, trunk, options.cut_after)
-        _check_cuttable(places, line.places, options.cut_after)
+        _check_cuttable(places, costs.places, options.cut_after)
     else:
-        places = choose(line, options.max_segment_nbytes, options.segments)
+        places = choose(costs, options.max_segment_nbytes, options.segments)
         if options.segments is not None and len(places) + 1 < options.segments:
             raise UserError(f"the model can be cut into at most {len(places) + 1} segments")
     return (0, *(trunk[place - 1] + 1 for place in places))

@@ -12,17 +12,15 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.adapters.connection_listener import Incoming
-from orchestrator.adapters.courier import Courier
+from bus.arrived_frames import ArrivedFrames
+from bus.listener import InboundMessage
 from orchestrator.adapters.journal import Journal
-from orchestrator.adapters.pending import Pending
 from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
     DeviceStateSeen,
     Disconnected,
     EventsArrived,
-    FrameHead,
     FrameLost,
     GenerationRaised,
     InputArrived,
@@ -32,12 +30,11 @@ from orchestrator.machine.records.events import (
     ResidencySeen,
     ResultArrived,
     TelemetrySeen,
-    TensorHead,
 )
 from orchestrator.shell.mailbox import Mailbox
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused, Replaced
-from wire.frames import Header
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -72,15 +69,14 @@ class Inbound:
         self._version = version
         self._other: OrchestratorState | None = None
         self._connection = ""
-        self.courier: Courier | None = None
-        self.pending = Pending()
+        self.frames = ArrivedFrames()
         self.store_base = ""
         self.generation = 0
         self.failure: CrowdpipeError | None = None
         self.last_fault: dict[str, str] = {}
         self.online = threading.Event()
         self.models_known = threading.Event()
-        self._readers: dict[str, Callable[[dict[str, str], Incoming], None]] = {
+        self._readers: dict[str, Callable[[dict[str, str], InboundMessage], None]] = {
             "device_state": self._device_state,
             "telemetry": self._telemetry,
             "residency": self._residency,
@@ -116,14 +112,13 @@ class Inbound:
             content_type=JSON_CONTENT_TYPE,
         )
 
-    def connected(self, connection: str, reconnect: bool, packet_nbytes: int | None) -> None:
+    def connected(self, connection: str, reconnect: bool) -> None:
         other = self._other
         if reconnect and other is not None and other.status == "online":
             self.ended(_replaced())
             return
         self._connection = connection
         self.last_fault.pop("broker", None)
-        self._courier().connected(packet_nbytes)
         if other is not None and other.generation >= self.generation:
             self._rise_then_connect(other.generation, connection)
         else:
@@ -154,24 +149,17 @@ class Inbound:
             _log.warning("not connected: %s", reason)
         self.last_fault["broker"] = reason
         self.online.clear()
-        self._courier().disconnected()
         self._mailbox.put(Disconnected(reason))
 
-    def received(self, message: Incoming) -> None:
+    def received(self, message: InboundMessage) -> None:
         try:
-            if self._topics.is_data(message.topic):
-                self._courier().received(message.topic, message.payload)
-                return
             parsed = self._topics.parse(message.topic)
             if message.payload:  # else somebody cleared what was retained
                 self._readers[parsed.name](parsed.variables, message)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", message.topic, error)
 
-    def roomy(self) -> None:
-        self._courier().fill()
-
-    def refused(self, topic: str, error: Refused) -> None:
+    def refused(self, topic: str, error: CrowdpipeError) -> None:
         """What we may not say at all ends us. A client's or device's own topics may be refused
         because it is not known to the broker any more: it will not miss them."""
         if topic == self._topics.orchestrator_state:
@@ -183,37 +171,33 @@ class Inbound:
         self.failure = self.failure or error
         self._mailbox.wake()
 
-    def _courier(self) -> Courier:
-        assert self.courier is not None, "the shell joins the two before it connects"
-        return self.courier
-
     # --- control messages ---------------------------------------------------------------------
 
-    def _device_state(self, names: dict[str, str], message: Incoming) -> None:
+    def _device_state(self, names: dict[str, str], message: InboundMessage) -> None:
         state = decode(DeviceState, message.payload)
         self._put(DeviceStateSeen(_device(names), state, message.retained))
 
-    def _telemetry(self, names: dict[str, str], message: Incoming) -> None:
+    def _telemetry(self, names: dict[str, str], message: InboundMessage) -> None:
         telemetry = decode(Telemetry, message.payload)
         self._put(TelemetrySeen(_device(names), telemetry, message.retained))
 
-    def _residency(self, names: dict[str, str], message: Incoming) -> None:
+    def _residency(self, names: dict[str, str], message: InboundMessage) -> None:
         residency = decode(Residency, message.payload)
         self._put(ResidencySeen(_device(names), residency, message.retained))
 
-    def _assignment(self, names: dict[str, str], message: Incoming) -> None:
+    def _assignment(self, names: dict[str, str], message: InboundMessage) -> None:
         """Only what was there before us tells anything; the rest are our own words."""
         if message.retained:
             self._put(AssignmentSeen(_device(names), decode(Assignment, message.payload)))
 
-    def _events(self, names: dict[str, str], message: Incoming) -> None:
+    def _events(self, names: dict[str, str], message: InboundMessage) -> None:
         self._put(EventsArrived(_device(names), decode(EventBatch, message.payload)))
 
-    def _requests(self, names: dict[str, str], message: Incoming) -> None:
+    def _requests(self, names: dict[str, str], message: InboundMessage) -> None:
         party = client_party(names["u"], names["s"])
         self._put(RequestArrived(party, decode(Request, message.payload)))
 
-    def _orchestrator_state(self, names: dict[str, str], message: Incoming) -> None:
+    def _orchestrator_state(self, names: dict[str, str], message: InboundMessage) -> None:
         state: OrchestratorState = decode(OrchestratorState, message.payload)
         if state.boot == self._boot:
             return
@@ -227,16 +211,17 @@ class Inbound:
 
     # --- the courier --------------------------------------------------------------------------
 
-    def frame_arrived(self, sender: str, header: Header, frame: bytes) -> None:
-        head = _frame_head(header)
-        self.pending.put(header.activation, frame)
+    def frame_arrived(self, sender: str, header: FrameHead) -> None:
         if sender.startswith(CLIENTS):
-            self._mailbox.put(InputArrived(sender, head))
+            self._mailbox.put(InputArrived(sender, header))
         else:
-            self._mailbox.put(ResultArrived(sender, head))
+            self._mailbox.put(ResultArrived(sender, header))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
         self._mailbox.put(FrameLost(sender, activation, error.kind, error.reason))
+
+    def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
+        """Nothing to do: who misses it asks for it."""
 
     # --- the store ----------------------------------------------------------------------------
 
@@ -263,18 +248,4 @@ def _device(names: dict[str, str]) -> str:
 def _replaced() -> Replaced:
     return Replaced(
         "another orchestrator took over this broker; run only one, or give each its own topics"
-    )
-
-
-def _frame_head(header: Header) -> FrameHead:
-    return FrameHead(
-        model=header.model,
-        activation=header.activation,
-        attempt=header.attempt,
-        exact=header.settings.exact,
-        nbytes=header.nbytes,
-        raw_nbytes=header.raw_nbytes,
-        tensors=tuple(
-            TensorHead(tensor.name, int(tensor.kind), tensor.shape) for tensor in header.tensors
-        ),
     )

@@ -12,21 +12,20 @@ import threading
 import time
 from typing import Any
 
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.link import Link
+from bus.listener import Subscription
 from orchestrator import __version__
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.connection_listener import Subscription
-from orchestrator.adapters.courier import Courier
 from orchestrator.adapters.home import HomeFolder
-from orchestrator.adapters.journal import Journal, JournaledRun
+from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records.events import (
     Event,
     ForgetAsked,
-    Outcome,
     Started,
-    StoredRun,
     Ticked,
 )
 from orchestrator.planner.times import SegmentTime
@@ -50,8 +49,9 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 class Orchestrator:
     """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself."""
 
-    def __init__(self, settings: OrchestratorSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: OrchestratorSettings, *, validated: bool = False) -> None:
+        """`validated`: every invariant is checked after every event, at a cost."""
+        self._settings, self._validated = settings, validated
         self._boot = mint()
         self._topics = Topics(settings.control_root, settings.data_root)
         self._mailbox = Mailbox()
@@ -138,22 +138,24 @@ class Orchestrator:
         settings, topics = self._settings, self._topics
         self._inbound = Inbound(self._mailbox, topics, self._journal, self._boot, __version__)
         self._inbound.store_base = settings.store_base
+        link = Link()
+        self._courier = Courier(
+            topics,
+            ORCHESTRATOR,
+            self._inbound.frames,
+            self._inbound,
+            bound_nbytes=settings.hold_nbytes,
+            link=link,
+        )
         self._connection = Connection(
             settings.broker,
             client_id=settings.broker.user or ORCHESTRATOR,
             first=(Subscription(topics.orchestrator_state),),
             then=self._subscriptions(),
             listener=self._inbound,
+            courier=self._courier,
+            link=link,
         )
-        self._courier = Courier(
-            topics,
-            ORCHESTRATOR,
-            self._inbound,
-            settings.hold_nbytes,
-            lambda: self._inbound.pending.nbytes,
-        )
-        self._courier.post = self._connection
-        self._inbound.courier = self._courier
         self._planner = PlanSearch()
         self._outbound = Outbound(
             self._mailbox,
@@ -207,7 +209,7 @@ class Orchestrator:
             self._ended.set()
 
     def _begin(self) -> None:
-        runs = tuple(_stored(run) for run in self._journal.replay())
+        runs = self._journal.replay()
         generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
@@ -233,8 +235,10 @@ class Orchestrator:
 
     def _handle(self, event: Event) -> None:
         for instruction in self._machine.handle(event, time.monotonic()):
-            _log.debug("%s", instruction)
+            _log.debug("%s, as %s", instruction, self._machine.cause)
             self._outbound.carry_out(instruction)
+        if self._validated:
+            self._machine.validate()
 
     def _close(self) -> None:
         steps: tuple[Any, ...] = (
@@ -255,21 +259,3 @@ class Orchestrator:
     def _say_farewell(self) -> None:
         if self._inbound.online.is_set() and self._inbound.failure is None:
             self._connection.publish(self._inbound.farewell())
-
-
-def _stored(run: JournaledRun) -> StoredRun:
-    record = run.record
-    return StoredRun(
-        run=record.run,
-        party=record.party,
-        model_name=record.model_name,
-        model=record.model,
-        options=record.options,
-        count=record.count,
-        inputs=run.inputs,
-        outcomes=tuple(
-            Outcome(each.item, each.kind, each.reason, each.acknowledged) for each in run.outcomes
-        ),
-        age_s=run.age_s,
-        fault=run.fault,
-    )

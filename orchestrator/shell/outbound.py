@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import astuple
-from functools import partial
 from typing import Any
 
-from orchestrator.adapters.connection import Connection
-from orchestrator.adapters.courier import Courier, Load
-from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from bus.connection import Connection
+from bus.courier import Courier
+from bus.parcels import FrameSource
+from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.machine.records import instructions as told
 from orchestrator.machine.records.events import (
@@ -24,12 +24,13 @@ from orchestrator.machine.records.events import (
 from orchestrator.machine.records.instructions import Instruction
 from orchestrator.planner.question import Answer
 from orchestrator.shell.inbound import Inbound
+from orchestrator.shell.journaled_frames import JournaledInput, JournaledResult
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
-from wire.frames import Settings, peek, rehead
+from wire.frame_head import FrameSettings
+from wire.frames import peek
 from wire.ids import ActivationId
 from wire.outbox import Message
-from wire.parts import Transfer
 from wire.record import encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
 
@@ -59,11 +60,11 @@ class Outbound:
         self._connection = connection
         self._inbound = inbound
         self._planner = planner
-        self._pending = inbound.pending
+        self._frames = inbound.frames
         self._ways: dict[type[Instruction], Callable[[Any], None]] = {
             told.RaiseGeneration: self._raise_generation,
-            told.HoldInput: lambda said: self._pending.hold(said.activation),
-            told.DropHeld: lambda said: self._pending.take_held(said.activation),
+            told.HoldInput: lambda said: self._frames.hold(said.activation),
+            told.DropHeld: lambda said: self._frames.take_held(said.activation),
             told.StoreRun: self._store_run,
             told.StoreInput: self._store_input,
             told.StoreOutcome: self._store_outcome,
@@ -107,7 +108,7 @@ class Outbound:
 
     def _store_run(self, said: told.StoreRun) -> None:
         held = {
-            item: self._pending.take_held(ActivationId(said.run, item, 0)) for item in said.inputs
+            item: self._frames.take_held(ActivationId(said.run, item, 0)) for item in said.inputs
         }
         inputs = [(item, frame) for item, frame in held.items() if frame is not None]
 
@@ -117,10 +118,7 @@ class Outbound:
             else:
                 self._journal_failed("run", said.run, None, error)
 
-        record = RunRecord(
-            said.run, said.party, said.model_name, said.model, said.options, said.count
-        )
-        self._journal.store_run(record, stored, inputs)
+        self._journal.store_run(said, stored, inputs)
 
     def _store_input(self, said: told.StoreInput) -> None:
         at = said.activation
@@ -131,7 +129,7 @@ class Outbound:
             else:
                 self._journal_failed("input", at.run, at.item, error)
 
-        frame = self._pending.take(at)
+        frame = self._frames.take(at)
         if frame is None:
             stored(OperatorError(f"the bytes of {at} are not here any more; send it again"))
         else:
@@ -140,22 +138,20 @@ class Outbound:
     def _store_outcome(self, said: told.StoreOutcome) -> None:
         run, outcome = said.run, said.outcome
 
-        def stored(first: OutcomeRecord | None, error: CrowdpipeError | None) -> None:
+        def stored(first: Outcome | None, error: CrowdpipeError | None) -> None:
             if first is None or error is not None:
                 error = error or OperatorError("the journal kept nothing")
                 self._journal_failed("outcome", run, outcome.item, error)
                 return
-            kept = Outcome(first.item, first.kind, first.reason, first.acknowledged)
-            self._mailbox.answer(OutcomeStored(run, kept))
+            self._mailbox.answer(OutcomeStored(run, first))
 
         frame = None
         if said.activation is not None:
-            frame = self._pending.take(said.activation)
+            frame = self._frames.take(said.activation)
             if frame is None:
                 stored(None, OperatorError(f"the bytes of {said.activation} are not here any more"))
                 return
-        record = OutcomeRecord(outcome.item, outcome.kind, outcome.reason)
-        self._journal.store_outcome(run, record, frame, stored)
+        self._journal.store_outcome(run, outcome, frame, stored)
 
     def _search_plan(self, said: told.SearchPlan) -> None:
         def found(answer: Answer) -> None:
@@ -168,7 +164,7 @@ class Outbound:
         self._planner.ask(said.question, found)
 
     def _discard_pending(self, said: told.DiscardPending) -> None:
-        self._pending.take(said.activation)
+        self._frames.take(said.activation)
 
     def _journal_failed(self, what: Any, run: str, item: int | None, error: CrowdpipeError) -> None:
         self._mailbox.answer(JournalFailed(what, run, item, error.kind, error.reason))
@@ -180,35 +176,22 @@ class Outbound:
     # --- frames -------------------------------------------------------------------------------
 
     def _send_input(self, said: told.SendInput) -> None:
-        at = said.activation
-        nbytes = self._journal.input_nbytes(at.run, at.item)
-        self._send(said.to, Transfer(at, said.attempt), nbytes, self._input_of(said))
-
-    def _input_of(self, said: told.SendInput) -> Load:
-        at, options = said.activation, said.options
-        settings = Settings(options.exact, options.barrier, options.transport)
-
-        def load() -> bytes | None:
-            frame = self._journal.input_frame(at.run, at.item)
-            return None if frame is None else rehead(frame, said.attempt, settings)
-
-        return load
+        options = said.options
+        settings = FrameSettings(options.exact, options.barrier, options.transport)
+        source = JournaledInput(self._journal, said.activation, said.attempt, settings)
+        self._send(said.to, said.activation, source)
 
     def _send_result(self, said: told.SendResult) -> None:
         at = said.activation
-        nbytes = self._journal.result_nbytes(at.run, at.item)
-        load = partial(self._journal.result_frame, at.run, at.item)
+        source = JournaledResult(self._journal, at.run, at.item)
         if at.cut == 0:  # of a run from before our start, whose model is not told yet, or gone
-            frame = load()
+            frame = source.load()
             at = at if frame is None else peek(frame).activation
-        self._send(said.to, Transfer(at, 0), nbytes, load)
+        self._send(said.to, at, source)
 
-    def _send(self, to: str, transfer: Transfer, nbytes: int | None, load: Load) -> None:
-        if nbytes is None:
-            _log.info("%s is not kept any more; not sent to %s", transfer.activation, to)
-            return
+    def _send(self, to: str, activation: ActivationId, source: FrameSource) -> None:
         try:
-            self._courier.send(to, transfer, nbytes, load)
+            self._courier.send(to, activation, source)
         except QueueFull as error:  # it is asked for again
             _log.error("not sent to %s: %s", to, error)
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 
-from orchestrator.adapters.courier import REASSEMBLY_NBYTES
+from bus.inbound_frames import REASSEMBLY_NBYTES
 from orchestrator.machine.records.options import OrchestratorOptions
 from wire.broker_url import BrokerUrl, parse_url
 from wire.errors import InvalidSettings

@@ -70,7 +70,7 @@ def test_a_truncated_onnx_file(crowdpipe: Crowdpipe, tmp_path: Path) -> None:
     file = save(mlp(3), tmp_path / "cut.onnx")
     file.write_bytes(file.read_bytes()[:-500])
     expect(crowdpipe("model", "add", file, "--name", "m"), USER, "cut.onnx", "truncated")
-    assert "There is no model yet" in crowdpipe("model", "list").err
+    assert "No model has been added yet" in crowdpipe("model", "list").err
 
 
 def test_a_file_that_is_not_there(crowdpipe: Crowdpipe, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support import agent_process
 from tests.support.agent_process import ROOT, Fleet
 from tests.support.broker import fresh_name
 from tests.support.chain import Chain
-from wire.frames import Settings
+from wire.frame_head import FrameSettings
 from wire.ids import ActivationId
 from wire.messages.assignment import Route
 from wire.messages.commands import Ping, Release, Report
@@ -141,7 +141,7 @@ def test_a_frame_in_is_the_whole_models_output_out(fleet: Fleet, exact: bool):
     fleet.desk.assign(
         agent.name, fleet.store_base, [chain.assigned(exact)], [to_desk(chain, 4, exact)]
     )
-    fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(exact=exact), h0=x)
+    fleet.desk.send(agent.name, chain.digest, run, 0, 0, FrameSettings(exact=exact), h0=x)
     got = fleet.desk.array(ActivationId(run, 0, 4), "h4")
     wanted = chain.whole(x, exact)
     if exact:
@@ -160,7 +160,7 @@ def test_a_large_frame_travels_in_parts_both_ways(fleet: Fleet):
     agent, run = fleet.online(), fleet.run_name()
     x = inputs(chain, rows=1000)  # 1 MB
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 1)])
-    fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=x)
+    fleet.desk.send(agent.name, chain.digest, run, 0, 0, FrameSettings(), h0=x)
     got = fleet.desk.array(ActivationId(run, 0, 1), "h1")
     np.testing.assert_allclose(got, chain.whole(x, False), atol=1e-5)
 
@@ -174,7 +174,7 @@ def test_agents_send_to_each_other_without_the_desk(fleet: Fleet):
     fleet.desk.assign(last.name, fleet.store_base, [chain.assigned(first=2)], [to_desk(chain, 4)])
     fleet.desk.assign(first.name, fleet.store_base, [chain.assigned(last=1)], [to_last])
     for item in range(5):
-        fleet.desk.send(first.name, chain.digest, run, item, 0, Settings(), h0=x + item)
+        fleet.desk.send(first.name, chain.digest, run, item, 0, FrameSettings(), h0=x + item)
     for item in range(5):
         got = fleet.desk.array(ActivationId(run, item, 4), "h4")
         np.testing.assert_allclose(got, chain.whole(x + item, False), atol=1e-5)
@@ -192,7 +192,7 @@ def test_two_partitions_take_turns_in_memory(fleet: Fleet):
     partitions = [chain.assigned(last=0), chain.assigned(first=1)]
     fleet.desk.assign(agent.name, fleet.store_base, partitions, [to_itself, to_desk(chain, 2)])
     for item in range(2):
-        fleet.desk.send(agent.name, chain.digest, run, item, 0, Settings(), h0=x + item)
+        fleet.desk.send(agent.name, chain.digest, run, item, 0, FrameSettings(), h0=x + item)
     for item in range(2):
         got = fleet.desk.array(ActivationId(run, item, 2), "h2")
         np.testing.assert_allclose(got, chain.whole(x + item, False), atol=1e-5)
@@ -216,7 +216,7 @@ def test_a_partition_larger_than_the_memory_is_streamed(fleet: Fleet):
     agent = fleet.online("--memory", "40MiB")
     run, x = fleet.run_name(), inputs(chain)
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 4)])
-    fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=x)
+    fleet.desk.send(agent.name, chain.digest, run, 0, 0, FrameSettings(), h0=x)
     got = fleet.desk.array(ActivationId(run, 0, 4), "h4")
     np.testing.assert_allclose(got, chain.whole(x, False), atol=1e-5)
     assert fleet.desk.event(agent.name, PartitionLoaded).streamed
@@ -254,7 +254,9 @@ def test_what_no_streaming_can_fit_is_refused_as_over_budget(fleet: Fleet):
     fleet.put(chain)
     agent = fleet.online("--memory", "4MiB")
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()])
-    fleet.desk.send(agent.name, chain.digest, fleet.run_name(), 0, 0, Settings(), h0=inputs(chain))
+    fleet.desk.send(
+        agent.name, chain.digest, fleet.run_name(), 0, 0, FrameSettings(), h0=inputs(chain)
+    )
     refused = failure(fleet, agent.name).failure
     assert refused is not None
     assert refused.kind == "over_budget"
@@ -286,7 +288,7 @@ def test_a_blob_that_rots_on_the_device_is_fetched_again(fleet: Fleet):
     fleet.desk.until(agent.name, "residency", lambda said: said.revision == 2)
     agent.blob(digest).write_bytes(b"rot")
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 1)])
-    fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=x)
+    fleet.desk.send(agent.name, chain.digest, run, 0, 0, FrameSettings(), h0=x)
     got = fleet.desk.array(ActivationId(run, 0, 1), "h1")
     np.testing.assert_allclose(got, chain.whole(x, False), atol=1e-5)
 
@@ -306,8 +308,8 @@ def test_an_input_that_the_graph_refuses_fails_that_item_alone(fleet: Fleet):
     fleet.put(chain)
     agent, run, x = fleet.online(), fleet.run_name(), inputs(chain)
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 1)])
-    fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=x[:, :3].copy())
-    fleet.desk.send(agent.name, chain.digest, run, 1, 0, Settings(), h0=x)
+    fleet.desk.send(agent.name, chain.digest, run, 0, 0, FrameSettings(), h0=x[:, :3].copy())
+    fleet.desk.send(agent.name, chain.digest, run, 1, 0, FrameSettings(), h0=x)
     assert fleet.desk.event(agent.name, TaskFailed).kind == "compute_failed"
     assert fleet.desk.frame(ActivationId(run, 1, 1))
 
@@ -317,7 +319,7 @@ def test_a_released_output_leaves_the_device(fleet: Fleet):
     fleet.put(chain)
     agent, run = fleet.online("--memory", "64MiB"), fleet.run_name()
     fleet.desk.assign(agent.name, fleet.store_base, [chain.assigned()], [to_desk(chain, 1)])
-    fleet.desk.send(agent.name, chain.digest, run, 0, 0, Settings(), h0=inputs(chain))
+    fleet.desk.send(agent.name, chain.digest, run, 0, 0, FrameSettings(), h0=inputs(chain))
     fleet.desk.frame(ActivationId(run, 0, 1))
     fleet.desk.command(agent.name, Report())
     fleet.desk.event(agent.name, Inventory, lambda said: len(said.outputs) == 1)

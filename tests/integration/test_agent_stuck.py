@@ -12,7 +12,7 @@ from tests.support import agent_process
 from tests.support.agent_process import AgentProcess, Fleet
 from tests.support.broker import fresh_name
 from tests.support.chain import Chain
-from wire.frames import Settings
+from wire.frame_head import FrameSettings
 from wire.messages.events import PartitionLoaded, TaskFailed
 
 fleet = agent_process.fleet
@@ -23,7 +23,7 @@ from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell import agent
 whole = agent.run
 limits = AgentLimits(execute_floor_s=2.0, patience=0.0, stop_s=1.0)
-agent.run = lambda settings: whole(settings, limits)
+agent.run = lambda settings, **others: whole(settings, limits, **others)
 sys.exit(program.main())
 """
 
@@ -77,7 +77,7 @@ def test_an_agent_whose_runtime_never_answers_says_so_and_ends_at_once(fleet: Fl
     fleet.desk.event(name, PartitionLoaded)
     x = np.ones((1, chain.width), np.float32)
     began = time.monotonic()
-    fleet.desk.send(name, chain.digest, fleet.run_name(), 0, 0, Settings(exact=True), h0=x)
+    fleet.desk.send(name, chain.digest, fleet.run_name(), 0, 0, FrameSettings(exact=True), h0=x)
     failed = fleet.desk.event(name, TaskFailed)
     assert (failed.kind, "ONNX Runtime to run" in failed.reason) == ("timed_out", True)
     draining = fleet.desk.until(name, "state", lambda state: state.status == "draining")

@@ -1,4 +1,4 @@
-"""The agent's wheel: pure Python, of two packages, and able to say what the device can do."""
+"""The agent's wheel: pure Python, of three packages, and able to say what the device can do."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def test_the_wheel_holds_the_agent_and_the_language_alone(wheel: Path):
+def test_the_wheel_holds_the_agent_the_bus_and_the_language_alone(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.endswith("-py3-none-any.whl")
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {
+        "bus",
         "edge_agent",
         "wire",
     }

@@ -149,6 +149,19 @@ def test_a_client_cannot_send_to_a_phone(crowd: Crowd):
     assert crowd.clients["owning_client"].publish(topic, b"x") == DENIED
 
 
+@pytest.mark.parametrize("person", ["orchestrator", "owning_client", "watcher"])
+def test_who_is_no_device_has_no_devices_rights_in_its_own_name(crowd: Crowd, person: str):
+    """What devices may is written once for all names: it must not be lent to other roles."""
+    name = crowd.names[person]
+    rows = [rule.name for rule in TABLE if rule.writer == "device"]
+    topics = [TOPICS.device(name, row.removeprefix("device_")) for row in rows]
+    if person != "orchestrator":
+        topics.append(TOPICS.data("orchestrator", name))
+        assert person not in crowd.who_hears("owner", TOPICS.data(name, crowd.device))
+    codes = {topic: crowd.clients[person].publish(topic, b"{}") for topic in topics}
+    assert set(codes.values()) == {DENIED}, codes
+
+
 def test_nobody_may_write_outside_the_table(crowd: Crowd):
     for person in PEOPLE:
         assert crowd.clients[person].publish("elsewhere/x", b"x") == DENIED

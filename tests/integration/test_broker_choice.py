@@ -16,8 +16,8 @@ import pytest
 from broker_config import choice
 from broker_config.choice import choose_broker
 from broker_config.credentials import Credentials
-from broker_config.knock import knock
 from broker_config.url import BrokerUrl
+from bus.knock import knock
 from tests.support.broker import BrokerUnderTest
 from wire.errors import BrokerUnreachable, InvalidUrl, Refused
 from wire.users import User

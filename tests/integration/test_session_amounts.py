@@ -11,6 +11,7 @@ import pytest
 import crowdpipe
 from tests.support.models import WIDTH, mlp
 from tests.support.orchestrated import System, whole_model
+from wire.messages.requests import RunOptions
 from wire.parts import PART_NBYTES
 
 ROWS = 4 * PART_NBYTES // (4 * WIDTH)  # four parts or more, in and out
@@ -46,8 +47,10 @@ def test_many_items_leave_nothing_behind(session: crowdpipe.Session):
     for seed in range(0, total, 50):
         assert np.array_equal(seen[seed][0], whole.run(None, feed(seed, 1))[0])
     line = session._line
-    assert line.wait_for(lambda: not line._handles and not line._inputs, 10)
-    assert line._arrived.nbytes == 0
+    line.plan(session._name, RunOptions(), 10)  # its answer comes after all that was told before
+    assert not line._readers.handles()
+    assert not line._inputs
+    assert line._arrived.held_nbytes == 0
     assert not line._machine.runs
 
 

@@ -43,7 +43,8 @@ def records(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
 def left(system: System) -> tuple[int, int]:
     """Bytes of frames in memory, and runs in the journal."""
     assert system.orchestrator is not None
-    return system.orchestrator._inbound.pending.nbytes, len(system.orchestrator._journal.replay())
+    held_nbytes = system.orchestrator._inbound.frames.held_nbytes
+    return held_nbytes, len(system.orchestrator._journal.replay())
 
 
 def test_a_lone_input_is_stored_in_one_commit_with_its_run(

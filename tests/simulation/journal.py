@@ -10,7 +10,7 @@ from orchestrator.planner.times import SegmentTime
 
 
 @dataclass
-class JournaledRun:
+class KeptRun:
     record: StoreRun
     stored_at: float
     count: int | None
@@ -25,13 +25,13 @@ class Journal:
     def __init__(self) -> None:
         self.generation = 0
         self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
-        self.runs: dict[str, JournaledRun] = {}
+        self.runs: dict[str, KeptRun] = {}
         self.ever: dict[tuple[str, int], str | None] = {}
         self.told: set[tuple[str, int]] = set()  # errors that a full disk did not keep
 
     def store_run(self, record: StoreRun, now: float) -> None:
         if record.run not in self.runs:
-            self.runs[record.run] = JournaledRun(record, now, record.count)
+            self.runs[record.run] = KeptRun(record, now, record.count)
 
     def store_input(self, run: str, item: int, value: str, now: float) -> None:
         self.runs[run].inputs[item] = value

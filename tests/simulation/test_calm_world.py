@@ -94,7 +94,7 @@ def test_what_a_task_makes_finds_room_on_a_device_full_of_early_frames(
     waiting = {0, 1, 2}
     while not run.over:
         world.clock.run_for(0.005)
-        for which in [w for w in waiting if world.agents[w].machine._agent.seat.task]:
+        for which in [w for w in waiting if world.agents[w].machine._agent.slot.task]:
             waiting.discard(which)
             world.stray(which, 3, late, run="late")
     world.succeed(run)

@@ -18,6 +18,7 @@ from tests.simulation.surroundings import Surroundings
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import Slot, VirtualExecutor, about
 from wire import record
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.messages import commands as cmd
 from wire.messages import events as dev
@@ -65,7 +66,7 @@ class VirtualAgent:
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
         self.generation = 0
-        self.spool: dict[Slot, tuple[str, happened.FrameHead]] = {}
+        self.spool: dict[Slot, tuple[str, FrameHead]] = {}
         self.executor = VirtualExecutor(self)
         self.fetching: dict[str, int] = {}
         self.fetches = 0
@@ -172,14 +173,14 @@ class VirtualAgent:
             return
         self.seen[type(event).__name__] += 1
         instructions = self.machine.handle(event, self.now)
+        self.machine.validate()
         self._check_reports(event, self._note_events())
         for instruction in instructions:
             getattr(self, f"_do_{type(instruction).__name__}")(instruction)
         self._set_alarm(isinstance(event, happened.Ticked))
 
     def _note_events(self) -> list[dev.DeviceEvent]:
-        logged = self.machine._agent.log._events.items()
-        fresh = [(seq, event) for seq, event in logged if seq > self.last_seq]
+        fresh = self.machine._agent.log.since(self.last_seq)
         self.last_seq = max([self.last_seq, *(seq for seq, _ in fresh)])
         self.history += [(self.world.clock.now, event) for _, event in fresh]
         return [event for _, event in fresh]
@@ -244,7 +245,7 @@ class VirtualAgent:
         if self.connected:
             self.world.broker.publish(self.name, f"data/{to}", (self.name, payload))
 
-    def take(self, sender: str, head: happened.FrameHead, value: str) -> None:
+    def take(self, sender: str, head: FrameHead, value: str) -> None:
         slot = (head.activation, "input")
         others = sum(each.nbytes for at, (_, each) in self.spool.items() if at != slot)
         if others + head.nbytes > self.capabilities.hold_nbytes:
@@ -306,7 +307,7 @@ class VirtualAgent:
         gone = self.spool.pop((each.activation, each.side), None)
         if each.side == "output" and gone is not None:
             self.courier.forget(each.activation, gone[1].attempt)
-            late = self.machine._agent.seat.stuck
+            late = self.machine._agent.slot.stuck
             assert late or self._may_go(each.activation), f"{each.activation} was not released"
 
     def _may_go(self, activation: ActivationId) -> bool:
@@ -380,7 +381,7 @@ class VirtualAgent:
         assert len(agent.log) <= agent.limits.log_events
         held = {(name, "output") for name in agent.held.outputs}
         held |= {(name, "input") for name in agent.held.inputs}
-        running = {(agent.seat.task.needs, "input")} if agent.seat.task else set()
+        running = {(agent.slot.task.needs, "input")} if agent.slot.task else set()
         assert held <= self.spool.keys() <= held | running, f"{self.name}'s spool leaks"
 
     def _is_listed(self, assignment: Assignment | None) -> bool:

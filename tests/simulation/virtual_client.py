@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from edge_agent.machine.records.events import FrameHead
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from wire import record
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.requests import (
@@ -189,10 +189,10 @@ class VirtualClient:
             self.world.manifest.digest,
             ActivationId(run.name, item, 0),
             0,
-            run.options.exact,
-            run.options.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=run.options.exact,
+            barrier=run.options.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.courier.send("orchestrator", head, tensors.feed(run.name, item))
 

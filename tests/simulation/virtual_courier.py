@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from edge_agent.machine.records.events import FrameHead
 from tests.simulation.clockwork import Clockwork
 from wire import record
 from wire.credits import CreditWindow
 from wire.errors import CrowdpipeError
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.parts import (
     Credit,

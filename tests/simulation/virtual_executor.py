@@ -12,6 +12,7 @@ from typing import Protocol
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from tests.simulation import tensors
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, TaskId
 from wire.messages.assignment import PartitionAssignment
 
@@ -30,7 +31,7 @@ class Process(Protocol):
     name: str
     faults: list[str]
     disk: dict[str, int]
-    spool: dict[Slot, tuple[str, happened.FrameHead]]
+    spool: dict[Slot, tuple[str, FrameHead]]
     load_s: float
     compute_s: float
 
@@ -93,9 +94,7 @@ class VirtualExecutor:
         seconds = self.process.compute_s * (each.task.last - each.task.first + 1)
         self._lasting(seconds, lambda: self._executed(each, value, head, seconds))
 
-    def _executed(
-        self, each: told.Execute, value: str, head: happened.FrameHead, seconds: float
-    ) -> None:
+    def _executed(self, each: told.Execute, value: str, head: FrameHead, seconds: float) -> None:
         self.busy = False
         task = each.task
         for fault in ("failing", "fatal"):
@@ -105,14 +104,14 @@ class VirtualExecutor:
                 failed = happened.ExecutionFailed(each.number, task, "compute_failed", fault, fatal)
                 self.process.feed(failed)
                 return
-        emitted = happened.FrameHead(
+        emitted = FrameHead(
             head.model,
             task.makes,
             task.attempt,
-            head.exact,
-            head.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=head.exact,
+            barrier=head.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.computed.add(task)
         made = tensors.through(value, task.first, task.last)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any, Literal, Protocol
 
-from edge_agent.machine.records.events import FrameHead as DeviceFrameHead
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
@@ -20,6 +20,7 @@ from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from tests.support.planner_beside import answered
 from wire import record
 from wire.elements import Element
+from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages import commands as cmd
@@ -124,6 +125,7 @@ class VirtualOrchestrator:
         for instruction in self.machine.handle(event, self.world.clock.now):
             if not isinstance(instruction, FOR_WATCHERS):
                 getattr(self, f"_do_{type(instruction).__name__}")(instruction)
+        self.machine.validate()
         self._set_alarm(isinstance(event, ev.Ticked))
 
     def _set_alarm(self, ticked: bool) -> None:
@@ -172,7 +174,7 @@ class VirtualOrchestrator:
     def say(self, to: str, payload: bytes) -> None:
         self._publish(f"data/{to}", (NAME, payload))
 
-    def take(self, sender: str, head: DeviceFrameHead, value: str) -> None:
+    def take(self, sender: str, head: FrameHead, value: str) -> None:
         if self.running:
             self.feed(self._frame(sender, head, value))
 
@@ -181,14 +183,12 @@ class VirtualOrchestrator:
         if sender:
             self.feed(ev.FrameLost(sender, activation, kind, reason))
 
-    def _frame(self, sender: str, head: DeviceFrameHead, value: str) -> ev.Event:
+    def _frame(self, sender: str, head: FrameHead, value: str) -> ev.Event:
         at = head.activation
         self.pending[at] = value
         names = self.world.manifest.cuts[at.cut].names
-        tensors = tuple(ev.TensorHead(name, Element.FLOAT, (1, 8)) for name in names)
-        seen = ev.FrameHead(
-            head.model, at, head.attempt, head.exact, FRAME_NBYTES, FRAME_RAW_NBYTES, tensors
-        )
+        tensors = tuple(TensorHead(name, Element.FLOAT, (1, 8)) for name in names)
+        seen = replace(head, tensors=tensors)
         if sender.startswith("clients/"):
             return ev.InputArrived(sender, seen)
         return ev.ResultArrived(sender, seen)
@@ -300,14 +300,14 @@ class VirtualOrchestrator:
     def _do_SendInput(self, each: ins.SendInput) -> None:  # noqa: N802
         at = each.activation
         value = self.journal.runs[at.run].inputs[at.item]
-        head = DeviceFrameHead(
+        head = FrameHead(
             self.journal.runs[at.run].record.model,
             at,
             each.attempt,
-            each.options.exact,
-            each.options.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=each.options.exact,
+            barrier=each.options.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.courier.send(each.to, head, value)
 
@@ -315,14 +315,14 @@ class VirtualOrchestrator:
         at = each.activation
         run = self.journal.runs[at.run]
         options = run.record.options
-        head = DeviceFrameHead(
+        head = FrameHead(
             run.record.model,
             at,
             0,
-            options.exact,
-            options.barrier,
-            FRAME_NBYTES,
-            FRAME_RAW_NBYTES,
+            exact=options.exact,
+            barrier=options.barrier,
+            nbytes=FRAME_NBYTES,
+            raw_nbytes=FRAME_RAW_NBYTES,
         )
         self.courier.send(each.to, head, run.results[at.item])
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from random import Random
 
-from edge_agent.machine.records.events import FrameHead
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.options import OrchestratorOptions
@@ -25,6 +24,7 @@ from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from tests.simulation.virtual_orchestrator import VirtualOrchestrator
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.errors import FleetTooSmall, NoDevice
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.memory import resident_need
@@ -216,7 +216,13 @@ class World:
         for item in range(count):
             at = ActivationId(run, item, cut)
             head = FrameHead(
-                self.manifest.digest, at, 0, False, False, FRAME_NBYTES, FRAME_RAW_NBYTES
+                self.manifest.digest,
+                at,
+                0,
+                exact=False,
+                barrier=False,
+                nbytes=FRAME_NBYTES,
+                raw_nbytes=FRAME_RAW_NBYTES,
             )
             value = tensors.through(tensors.feed(at.run, at.item), 0, cut - 1)
             self.orchestrator.courier.send(self.agents[which].name, head, value)

@@ -8,6 +8,7 @@ from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId, digest_of
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, Limits, PartitionAssignment, Route, SegmentRef
@@ -75,9 +76,15 @@ def head(
     barrier: bool = False,
     nbytes: int = 500,
     raw_nbytes: int = 600,
-) -> happened.FrameHead:
-    return happened.FrameHead(
-        model, ActivationId(run, item, cut), attempt, exact, barrier, nbytes, raw_nbytes
+) -> FrameHead:
+    return FrameHead(
+        model,
+        ActivationId(run, item, cut),
+        attempt,
+        exact=exact,
+        barrier=barrier,
+        nbytes=nbytes,
+        raw_nbytes=raw_nbytes,
     )
 
 
@@ -106,13 +113,16 @@ CAPABILITIES = Capabilities(
 
 
 class Bench:
-    """Keeps every instruction in `told` and every event once in `events`; `now` only rises."""
+    """Keeps every instruction in `told` and every event once in `events`; `now` only rises.
+    Every invariant is checked after every event, if `validated`."""
 
     def __init__(
         self,
         capabilities: Capabilities = CAPABILITIES,
         limits: AgentLimits | None = None,
         cached: dict[str, int] | None = None,
+        *,
+        validated: bool = True,
     ) -> None:
         at_once = AgentLimits(gather_s=0.0, gather_busy_s=0.0)
         self.machine = AgentMachine("phone", capabilities, limits or at_once)
@@ -123,14 +133,21 @@ class Bench:
         self.fetching: list[BlobRef] = []
         self.revision = 0
         self.connections = 0
+        self.begun: told.Load | told.Unload | told.Execute | None = None
         self._seen = 0
+        self._validated = validated
         self.do(happened.Started("boot1", cached or {}))
 
     def do(self, event: happened.Event) -> list[told.Instruction]:
         if isinstance(event, (happened.BlobFetched, happened.FetchFailed)):
             self.fetching = [ref for ref in self.fetching if ref.digest != event.digest]
         self.last = self.machine.handle(event, self.now)
+        if self._validated:
+            self.machine.validate()
         self.told += self.last
+        for instruction in self.last:
+            if isinstance(instruction, (told.Load, told.Unload, told.Execute)):
+                self.begun = instruction
         self.fetching += [fetch.blob for fetch in self.all_last(told.FetchBlob)]
         for batch in self.all_last(told.PublishEvents):
             for seq, entry in enumerate(batch.batch.events, batch.batch.first_seq):
@@ -240,13 +257,14 @@ class Bench:
     @property
     def number(self) -> int:
         """Of the last load, eviction or task."""
-        begun = (told.Load, told.Unload, told.Execute)
-        return [entry for entry in self.told if isinstance(entry, begun)][-1].number
+        assert self.begun is not None
+        return self.begun.number
 
     @property
     def running(self) -> TaskId:
-        """The task of the last instruction to execute."""
-        return self.all_told(told.Execute)[-1].task
+        """The task that was begun last, and nothing since."""
+        assert isinstance(self.begun, told.Execute)
+        return self.begun.task
 
     def residency(self, assigned: PartitionAssignment) -> PartitionResidency:
         """As last published."""

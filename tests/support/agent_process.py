@@ -26,7 +26,8 @@ from tests.support.mqtt_client import MqttClient
 from wire.broker_url import BrokerUrl
 from wire.elements import Element
 from wire.errors import Malformed
-from wire.frames import Frame, Settings, decode_frame, encode_frame, encode_tensor
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, decode_frame, encode_frame, encode_tensor
 from wire.ids import ActivationId, mint
 from wire.messages.assignment import Assignment, PartitionAssignment, Route
 from wire.messages.commands import Command, CommandBatch
@@ -123,7 +124,7 @@ class Desk:
         run: str,
         item: int,
         cut: int,
-        settings: Settings,
+        settings: FrameSettings,
         **arrays: Any,
     ) -> None:
         """A frame of float32 arrays, in as many parts as it takes, without waiting for credits."""

@@ -29,9 +29,9 @@ from orchestrator.segmentation.checking.verify import (
     value_of,
 )
 from orchestrator.segmentation.cutting.constants import roles_of
-from orchestrator.segmentation.cutting.line import line_of
 from orchestrator.segmentation.cutting.liveness import trunk_of
 from orchestrator.segmentation.cutting.randomness import is_random
+from orchestrator.segmentation.cutting.trunk_costs import trunk_costs
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.normalise import normalise
 from orchestrator.segmentation.reading.source import open_model
@@ -186,5 +186,5 @@ def places_to_cut(path: Path) -> list[str]:
         types = infer_types(found.model, flow, SegmentOptions())
     roles = roles_of(flow, types)
     trunk = trunk_of(flow, roles)
-    places = line_of(flow, roles, types, trunk).places
+    places = trunk_costs(flow, roles, types, trunk).places
     return [flow.nodes[trunk[place - 1]].outputs[0] for place in places]

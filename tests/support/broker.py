@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ _NUMBERS = itertools.count(1)
 class BrokerUnderTest:
     """A running broker and the people it knows."""
 
-    def __init__(self, home: Path, **options: int) -> None:
+    def __init__(self, home: Path, **options: Any) -> None:
         self.home = home
         self.credentials = Credentials(home)
         self.credentials.add(ORCHESTRATOR, ORCHESTRATOR)

@@ -21,6 +21,7 @@ from orchestrator.planner.times import SegmentTime
 from tests.support.fake_agent import HOP_S, FakeAgent
 from tests.support.planner_beside import answered
 from wire.elements import Element
+from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -108,6 +109,7 @@ class World:
         for instruction in self.machine.handle(event, self.now):
             self.carried_out.append((self.now, instruction))
             self._carry_out(instruction)
+        self.machine.validate()
 
     def run_for(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         end = self.now + seconds
@@ -147,10 +149,19 @@ class World:
     def ask(self, request: Request, party: str = CLIENT) -> None:
         self.tell(ev.RequestArrived(party, request))
 
-    def head(self, activation: ActivationId, shape: tuple[int, ...] = (1, 8)) -> ev.FrameHead:
+    def head(self, activation: ActivationId, shape: tuple[int, ...] = (1, 8)) -> FrameHead:
         cut = self.manifest.cuts[activation.cut]
-        tensors = tuple(ev.TensorHead(name, Element.FLOAT, shape) for name in cut.names)
-        return ev.FrameHead(self.manifest.digest, activation, 0, False, 100, 32, tensors)
+        tensors = tuple(TensorHead(name, Element.FLOAT, shape) for name in cut.names)
+        return FrameHead(
+            self.manifest.digest,
+            activation,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=100,
+            raw_nbytes=32,
+            tensors=tensors,
+        )
 
     def feed(self, run: str, item: int, shape: tuple[int, ...] = (1, 8)) -> None:
         self.tell(ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), shape)))

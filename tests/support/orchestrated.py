@@ -33,6 +33,7 @@ from tests.support.models import save
 from tests.support.mqtt_client import MqttClient
 from wire import frames
 from wire.elements import Element
+from wire.frame_head import FrameSettings
 from wire.ids import ActivationId, mint
 from wire.manifest import Manifest
 from wire.messages.requests import (
@@ -143,7 +144,7 @@ class Person:
             for name, array in arrays.items()
         )
         at = ActivationId(run, item, 0)
-        frame = frames.Frame(manifest.digest, at, 0, frames.Settings(), tensors)
+        frame = frames.Frame(manifest.digest, at, 0, FrameSettings(), tensors)
         data = frames.encode_frame(frame)
         for part in split(Transfer(at, 0), data, PART_NBYTES):
             self._client.publish(TOPICS.data(ORCHESTRATOR, self.party), encode_part(part))

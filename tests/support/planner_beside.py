@@ -16,6 +16,7 @@ def handled(machine: OrchestratorMachine, event: Event, now: float) -> list[Inst
             out += handled(machine, answered(each), now)
         else:
             out.append(each)
+    machine.validate()
     return out
 
 

@@ -9,12 +9,11 @@ come back as frames of the last cut on `<client>/from/orchestrator`, errors as `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from wire.ids import check_name
+from wire.transport import Transport
 
-Transport = Literal["auto", "zlib", "raw", "fp16", "int8"]
-TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 ATTACHED_COUNT = 4  # so many inputs may be attached to `submit`, …
 ATTACHED_NBYTES = 1 << 20  # … if their frames together have no more bytes
 

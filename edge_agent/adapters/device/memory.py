@@ -1,7 +1,7 @@
 """This process's memory: how much it takes, its peak, and giving it back to the system.
 
 Reads `/proc/self`, which Android's apps may; elsewhere `resource` and psutil if it imports.
-Decides nothing about budgets: that is the executor's and the machine's work.
+Keeps no budget: `runtime.loaded_partition` and the machine do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which ONNX Runtime this device has, and what follows from its version, without importing it.
 
-Loading and running are `runtime.onnx_runtime`'s.
+Loading and running are done in `runtime.onnx_runtime`.
 """
 
 from __future__ import annotations

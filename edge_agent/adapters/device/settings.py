@@ -19,7 +19,7 @@ from typing import Any
 from edge_agent.adapters.device.memory import available_nbytes
 from edge_agent.adapters.device.readings import disk_free_nbytes
 from wire.broker_url import EXAMPLE, BrokerUrl, parse_url
-from wire.errors import UserError
+from wire.errors import InvalidSettings
 from wire.ids import check_name
 from wire.topics import CONTROL_ROOT, DATA_ROOT
 
@@ -43,12 +43,6 @@ DEFAULT_DISK_NBYTES = 4 << 30
 DEFAULT_HOLD_NBYTES = 256 << 20
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
-
-
-class InvalidSettings(UserError):
-    """A setting is missing or cannot be used; says which and how to write it."""
-
-    kind = "invalid_settings"
 
 
 @dataclass(frozen=True, slots=True)

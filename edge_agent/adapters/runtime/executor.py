@@ -1,8 +1,9 @@
 """The one thread that loads, runs and evicts: memory is never used from two places at once.
 
-Takes jobs in order and answers each by one call. The machine asks for one at a time, so the queue
-is as good as empty. ONNX Runtime is imported with the first load. A fault of ours is answered as
-a failure too: the machine must never wait for an answer that does not come.
+Takes jobs in order and answers each by one call that carries the job's number. The machine asks
+for one at a time, so the queue holds one job, and a look at a cached blob now and then. ONNX
+Runtime is imported with the first load. A fault of ours is answered as a failure too: the machine
+must never wait for an answer that does not come.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from bus.link import Link
 from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
-from edge_agent.adapters.link import Link
 from edge_agent.adapters.runtime.deflating import Deflating
 from edge_agent.adapters.runtime.frame_tensors import Emitted, emit, open_frame, values_of
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
@@ -64,17 +65,36 @@ class Executed:
     segment_s: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """To be in memory within `budget_nbytes`; preparing may take `prepare_nbytes` on disk."""
+
+    number: int
+    assigned: PartitionAssignment
+    streamed: bool
+    budget_nbytes: int
+    prepare_nbytes: int
+
+    @property
+    def partition(self) -> PartitionId:
+        return self.assigned.partition
+
+
 class ExecutorListener(Protocol):
-    """Called in the executor's thread."""
+    """Called in the executor's thread. `number` is that of the job that is answered."""
 
     def segments_prepared(self, prepared: dict[str, int]) -> None: ...
-    def partition_ready(self, partition: PartitionId, loaded: Loaded) -> None: ...
+    def partition_ready(self, number: int, partition: PartitionId, loaded: Loaded) -> None: ...
     def load_refused(
-        self, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
+        self, number: int, partition: PartitionId, error: CrowdpipeError, corrupt: tuple[str, ...]
     ) -> None: ...
-    def partition_gone(self, partition: PartitionId, evict_s: float, now_nbytes: int) -> None: ...
-    def task_executed(self, task: TaskId, executed: Executed) -> None: ...
-    def execution_failed(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None: ...
+    def partition_gone(
+        self, number: int, partition: PartitionId, evict_s: float, rss_nbytes: int
+    ) -> None: ...
+    def task_executed(self, number: int, task: TaskId, executed: Executed) -> None: ...
+    def execution_failed(
+        self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
+    ) -> None: ...
     def blob_rotten(self, digest: str) -> None: ...
 
 
@@ -121,21 +141,14 @@ class Executor:
         """Bytes of segments loaded a second, over all loads so far that were of any size."""
         return self._loaded_nbytes / self._loaded_s if self._loaded_s else None
 
-    def load(
-        self,
-        assigned: PartitionAssignment,
-        streamed: bool,
-        budget_nbytes: int,
-        prepare_nbytes: int,
-    ) -> None:
-        """In memory within `budget_nbytes`; preparing may take `prepare_nbytes` on disk."""
-        self._jobs.put(lambda: self._load(assigned, streamed, budget_nbytes, prepare_nbytes))
+    def load(self, job: LoadJob) -> None:
+        self._jobs.put(lambda: self._load(job))
 
-    def unload(self, partition: PartitionId) -> None:
-        self._jobs.put(lambda: self._unload(partition))
+    def unload(self, number: int, partition: PartitionId) -> None:
+        self._jobs.put(lambda: self._unload(number, partition))
 
-    def execute(self, task: TaskId, assigned: PartitionAssignment) -> None:
-        self._jobs.put(lambda: self._execute(task, assigned))
+    def execute(self, number: int, task: TaskId, assigned: PartitionAssignment) -> None:
+        self._jobs.put(lambda: self._execute(number, task, assigned))
 
     def verify_in_idle_time(self) -> None:
         """Hash the blob that was verified longest ago, if that is a day, and so what was prepared;
@@ -154,49 +167,31 @@ class Executor:
 
     # --- loading ------------------------------------------------------------------------------
 
-    def _load(
-        self,
-        assigned: PartitionAssignment,
-        streamed: bool,
-        budget_nbytes: int,
-        prepare_nbytes: int,
-    ) -> None:
-        partition = assigned.partition
+    def _load(self, job: LoadJob) -> None:
+        number, partition = job.number, job.partition
         try:
-            loaded = self._load_counted(assigned, streamed, budget_nbytes, prepare_nbytes)
+            loaded = self._load_counted(job)
         except CrowdpipeError as error:
-            corrupt = self._rotten(assigned, error)
-            self._listener.load_refused(partition, _refusal(error, corrupt), corrupt)
+            corrupt = self._rotten(job.assigned, error)
+            self._listener.load_refused(number, partition, _refusal(error, corrupt), corrupt)
         except Exception as error:  # MemoryError, or a fault of ours: see above
             _log.exception("loading %s", partition)
             refusal = LoadFailed(
                 f"loading failed: {error or type(error).__name__}; the agent's log says more"
             )
-            self._listener.load_refused(partition, refusal, ())
+            self._listener.load_refused(number, partition, refusal, ())
         else:
-            self._listener.partition_ready(partition, loaded)
+            self._listener.partition_ready(number, partition, loaded)
 
-    def _load_counted(
-        self,
-        assigned: PartitionAssignment,
-        streamed: bool,
-        budget_nbytes: int,
-        prepare_nbytes: int,
-    ) -> Loaded:
+    def _load_counted(self, job: LoadJob) -> Loaded:
         try:
-            return self._load_now(assigned, streamed, budget_nbytes, prepare_nbytes)
+            return self._load_now(job)
         finally:
             made = self._cache.prepared.made_since()
             if made:
                 self._listener.segments_prepared(made)
 
-    def _load_now(
-        self,
-        assigned: PartitionAssignment,
-        streamed: bool,
-        budget_nbytes: int,
-        prepare_nbytes: int,
-    ) -> Loaded:
+    def _load_now(self, job: LoadJob) -> Loaded:
         if self._partition is not None:
             raise LoadFailed(f"{self._partition.assigned.partition} is still in memory")
         began_s = time.monotonic()
@@ -206,26 +201,26 @@ class Executor:
             self._floor_nbytes = rss_nbytes()
         before = rss_nbytes()
         self._partition = LoadedPartition(
-            assigned,
+            job.assigned,
             self._cache,
-            streamed=streamed,
-            budget_nbytes=budget_nbytes,
+            streamed=job.streamed,
+            budget_nbytes=job.budget_nbytes,
             threads=self._threads,
-            prepare_nbytes=prepare_nbytes,
+            prepare_nbytes=job.prepare_nbytes,
             stays=began_s - self._loaded_at_s >= SWAPPING_S,
         )
         self._loaded_at_s = began_s
-        self._cache.touch(tuple(blob.digest for blob in assigned.blobs))
+        self._cache.touch(tuple(blob.digest for blob in job.assigned.blobs))
         prepare_s = self._partition.prepare_s
         loaded = Loaded(
-            streamed=streamed,
+            streamed=job.streamed,
             load_s=time.monotonic() - began_s - prepare_s,
             rss_before_nbytes=before,
             rss_nbytes=rss_nbytes(),
             prepare_s=prepare_s,
         )
-        nbytes = sum(blob.nbytes for blob in assigned.blobs)
-        if not streamed and nbytes >= RATED_NBYTES:
+        nbytes = sum(blob.nbytes for blob in job.assigned.blobs)
+        if not job.streamed and nbytes >= RATED_NBYTES:
             self._loaded_nbytes += nbytes
             self._loaded_s += loaded.load_s
         return loaded
@@ -243,11 +238,12 @@ class Executor:
                 rotten.append(blob.digest)
         return tuple(rotten)
 
-    def _unload(self, partition: PartitionId) -> None:
+    def _unload(self, number: int, partition: PartitionId) -> None:
         began_s = time.monotonic()
         if self._partition is not None and self._partition.assigned.partition == partition:
             self._drop()
-        self._listener.partition_gone(partition, time.monotonic() - began_s, rss_nbytes())
+        evict_s = time.monotonic() - began_s
+        self._listener.partition_gone(number, partition, evict_s, rss_nbytes())
 
     def _drop(self) -> None:
         if self._partition is not None:
@@ -257,26 +253,26 @@ class Executor:
 
     # --- executing ----------------------------------------------------------------------------
 
-    def _execute(self, task: TaskId, assigned: PartitionAssignment) -> None:
+    def _execute(self, number: int, task: TaskId, assigned: PartitionAssignment) -> None:
         try:
             executed = self._execute_now(task, assigned)
         except CrowdpipeError as error:
             # A segment that cannot be loaded again (streaming) is the partition's fault.
             fatal = isinstance(error, (LoadFailed, BlobCorrupt))
-            self._fail(task, error, fatal)
+            self._fail(number, task, error, fatal)
         except MemoryError:
-            self._fail(task, ComputeFailed("the device ran out of memory"), fatal=True)
+            self._fail(number, task, ComputeFailed("the device ran out of memory"), fatal=True)
         except Exception as error:  # a fault of ours: see above
             _log.exception("executing %s", task)
             reason = f"executing failed: {error or type(error).__name__}"
-            self._fail(task, ComputeFailed(reason), fatal=False)
+            self._fail(number, task, ComputeFailed(reason), fatal=False)
         else:
-            self._listener.task_executed(task, executed)
+            self._listener.task_executed(number, task, executed)
 
-    def _fail(self, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
+    def _fail(self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
         if fatal:
             self._drop()
-        self._listener.execution_failed(task, error, fatal)
+        self._listener.execution_failed(number, task, error, fatal)
 
     def _execute_now(self, task: TaskId, assigned: PartitionAssignment) -> Executed:
         partition = self._partition

@@ -24,11 +24,10 @@ from edge_agent.adapters.runtime.onnx_values import (
 )
 from wire.elements import Element
 from wire.errors import ComputeFailed, TooLarge
+from wire.frame_head import FrameHead, FrameSettings
 from wire.frames import (
     Encoding,
     Frame,
-    Header,
-    Settings,
     Tensor,
     decode_frame,
     encode_frame,
@@ -36,7 +35,7 @@ from wire.frames import (
     encode_lossy_int8,
     encode_strings,
     encode_tensor,
-    header_of,
+    head_of,
 )
 from wire.ids import TaskId
 from wire.messages.assignment import PartitionAssignment
@@ -46,7 +45,7 @@ LARGEST_INT8 = 127.0
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    header: Header
+    header: FrameHead
     data: bytes
 
 
@@ -109,13 +108,13 @@ def emit(
             f"{assigned.emits_nbytes}; add the model again with a larger --max-shape"
         )
     data = encode_frame(emitted)
-    return Emitted(header_of(emitted, len(data)), data)
+    return Emitted(head_of(emitted, len(data)), data)
 
 
 def _made(
     name: str,
     made: dict[str, Any],
-    settings: Settings,
+    settings: FrameSettings,
     link: float | None,
     deflating: Deflating,
 ) -> Tensor:
@@ -135,7 +134,9 @@ def _made(
     return tensor
 
 
-def _lossy(name: str, shape: tuple[int, ...], data: bytes, settings: Settings) -> Tensor | None:
+def _lossy(
+    name: str, shape: tuple[int, ...], data: bytes, settings: FrameSettings
+) -> Tensor | None:
     if settings.exact or not shape or not math.prod(shape):
         return None
     if settings.transport == "fp16":

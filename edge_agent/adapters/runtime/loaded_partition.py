@@ -24,14 +24,15 @@ from edge_agent.adapters.device.memory import (
     trim,
     trim_own_heap,
 )
-from edge_agent.adapters.runtime.crew import Crew
 from edge_agent.adapters.runtime.loaded_segment import LoadedSegment
 from edge_agent.adapters.runtime.onnx_runtime import shrink_arena
 from edge_agent.adapters.runtime.segment_loader import SegmentLoader
+from edge_agent.adapters.runtime.worker_pool import WorkerPool
 from edge_agent.adapters.store.cache import BlobCache
 from wire.errors import OverBudget
 from wire.memory import hurried_need, mapped_nbytes, resident_need, streamed_need
 from wire.messages.assignment import PartitionAssignment, SegmentRef
+from wire.quantities import mebibytes
 
 # RSS counts mapped pages that the system may take back, and the allocator's rounding.
 MARGIN_NBYTES = 16 << 20
@@ -72,15 +73,15 @@ class LoadedPartition:
         hurried = not streamed and hurried_need(assigned.segments) <= budget_nbytes
         for blob in assigned.blobs:  # all of them before the first is loaded
             cache.check(blob.digest)
-        crew = Crew(self._helpers(hurried))
+        pool = WorkerPool(self._helpers(hurried))
         try:
             with reused_blocks() if hurried else nullcontext():
-                self._load_within(budget_nbytes, hurried, crew)
+                self._load_within(budget_nbytes, hurried, pool)
         except BaseException:
             self.close()
             raise
         finally:
-            crew.dismiss(trim_own_heap)
+            pool.close(trim_own_heap)
         if hurried and stays:
             keep_room_for_frames()
 
@@ -93,7 +94,7 @@ class LoadedPartition:
         """Seconds of loading that went into preparing segments for this and every later load."""
         return self._loader.prepare_s
 
-    def _load_within(self, budget_nbytes: int, hurried: bool, crew: Crew) -> None:
+    def _load_within(self, budget_nbytes: int, hurried: bool, pool: WorkerPool) -> None:
         before = rss_nbytes()
         limit = budget_nbytes + max(MARGIN_NBYTES, int(budget_nbytes * MARGIN_SHARE))
         # The largest first, while few sessions take memory besides.
@@ -108,11 +109,12 @@ class LoadedPartition:
             grown = rss_nbytes() - before
             if grown > limit:
                 raise OverBudget(
-                    f"loading {self.assigned.partition} took {mib(grown)} by segment {ref.index}, "
-                    f"over the budget of {mib(budget_nbytes)}; assign fewer segments"
+                    f"loading {self.assigned.partition} took {mebibytes(grown)} "
+                    f"by segment {ref.index}, over the budget of {mebibytes(budget_nbytes)}; "
+                    "assign fewer segments"
                 )
 
-        crew.work(load, refs)
+        pool.run(load, refs)
 
     def _helpers(self, hurried: bool) -> int:
         """What is prepared is packed anew to be compared, which two cores do in half the time."""
@@ -159,10 +161,7 @@ def _check_need(assigned: PartitionAssignment, streamed: bool, budget_nbytes: in
     need = streamed_need(assigned.segments) if streamed else resident_need(assigned.segments)
     if need > budget_nbytes:
         raise OverBudget(
-            f"{assigned.partition} needs {mib(need)} and the budget is {mib(budget_nbytes)}; "
-            "assign fewer segments, or give the agent more with --memory"
+            f"{assigned.partition} needs {mebibytes(need)} and the budget is "
+            f"{mebibytes(budget_nbytes)}; assign fewer segments, or give the agent more with "
+            "--memory"
         )
-
-
-def mib(nbytes: int) -> str:
-    return f"{nbytes / (1 << 20):.1f} MiB"

@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edge_agent.adapters.runtime.mapping import Mapping
-from edge_agent.adapters.runtime.onnx_runtime import Segment
+from edge_agent.adapters.runtime.mapped_file import MappedFile
+from edge_agent.adapters.runtime.onnx_runtime import SegmentSession
 from edge_agent.adapters.runtime.row_source import RowSource
 from wire.errors import Malformed
 from wire.messages.assignment import SegmentRef
 
 
 class LoadedSegment:
-    """`session` is None where rows are all that the segment makes; `mappings` are the files with
-    its weights."""
+    """`session` is None where rows are all that the segment makes."""
 
     def __init__(
         self,
         ref: SegmentRef,
-        session: Segment | None,
+        session: SegmentSession | None,
         rows: Sequence[RowSource],
-        mappings: Sequence[Mapping],
+        weight_files: Sequence[MappedFile],
     ) -> None:
         self._ref = ref
         self._session = session
         self._takes = session.inputs if session else ()
         self._rows = rows
-        self._mappings = mappings
+        self._weights = weight_files
 
     def run(self, values: dict[str, Any]) -> dict[str, Any]:
         """OrtValues by name in and out. Raises `ComputeFailed`, `LoadFailed` if a table was cut
@@ -43,12 +42,12 @@ class LoadedSegment:
 
     def give_back_weights(self) -> None:
         """They leave this process's memory until the next run."""
-        for mapping in self._mappings:
-            mapping.give_back()
+        for file in self._weights:
+            file.give_back()
 
     def close(self) -> None:
-        for mapping in self._mappings:  # before the session, which unmaps them
-            mapping.forget()
+        for file in self._weights:  # before the session, which unmaps them
+            file.forget()
         for source in self._rows:
             source.close()
         self._session = None

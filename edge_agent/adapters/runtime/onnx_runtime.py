@@ -5,7 +5,7 @@ has neither. A session is made from the path of the graph in the blob folder, ne
 (measured: 835 against 425 MB peak), and finds its weights beside it. All sessions take memory for
 activations from one arena, which gives back what is free when it is told to: an arena for each
 keeps as much as every segment ever needed, and the heap is left in pieces (measured over 19
-segments: 7 MB against 25 MB that stay). Budgets are others' work.
+segments: 7 MB against 25 MB that stay). Keeps no budget.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def shrink_arena() -> None:
     _shrinker().run_with_ort_values(["y"], {"x": value}, options)
 
 
-class Segment:
+class SegmentSession:
     """One loaded session. `prepacked` False keeps its weights as mapped pages of the file, which
     the system can take back, at some cost in speed. `optimised`: the graph is as `save_prepared`
     left it."""

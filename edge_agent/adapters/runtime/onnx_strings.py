@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from wire.elements import Element
+from wire.protobuf import put_bytes, put_number
 
 _IR_VERSION = 8
 _OPSET = 13
 _NAME = b"strings"
 _OUT = b"value"
-_LENGTH_DELIMITED = 2
 
 
 def string_value(shape: Sequence[int], strings: Sequence[bytes]) -> Any:
@@ -36,39 +36,21 @@ def string_value(shape: Sequence[int], strings: Sequence[bytes]) -> Any:
 
 def _model(shape: Sequence[int], strings: Sequence[bytes]) -> bytes:
     """ModelProto: ir_version 1, graph 7, opset_import 8 (onnx.proto's field numbers)."""
-    opset = _number(2, _OPSET)
-    return _number(1, _IR_VERSION) + _field(7, _graph(shape, strings)) + _field(8, opset)
+    opset = put_number(2, _OPSET)
+    return put_number(1, _IR_VERSION) + put_bytes(7, _graph(shape, strings)) + put_bytes(8, opset)
 
 
 def _graph(shape: Sequence[int], strings: Sequence[bytes]) -> bytes:
     """GraphProto: node 1, name 2, initializer 5, output 12."""
-    node = _field(1, _NAME) + _field(2, _OUT) + _field(4, b"Identity")
-    tensor_type = _number(1, Element.STRING)
-    output = _field(1, _OUT) + _field(2, _field(1, tensor_type))
-    return (
-        _field(1, node) + _field(2, b"g") + _field(5, _tensor(shape, strings)) + _field(12, output)
-    )
+    node = put_bytes(1, _NAME) + put_bytes(2, _OUT) + put_bytes(4, b"Identity")
+    tensor_type = put_number(1, Element.STRING)
+    output = put_bytes(1, _OUT) + put_bytes(2, put_bytes(1, tensor_type))
+    tensor = _tensor(shape, strings)
+    return put_bytes(1, node) + put_bytes(2, b"g") + put_bytes(5, tensor) + put_bytes(12, output)
 
 
 def _tensor(shape: Sequence[int], strings: Sequence[bytes]) -> bytes:
     """TensorProto: dims 1, data_type 2, string_data 6, name 8."""
-    dims = b"".join(_number(1, size) for size in shape)
-    data = b"".join(_field(6, string) for string in strings)
-    return dims + _number(2, Element.STRING) + data + _field(8, _NAME)
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(payload)) + payload
-
-
-def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    dims = b"".join(put_number(1, size) for size in shape)
+    data = b"".join(put_bytes(6, string) for string in strings)
+    return dims + put_number(2, Element.STRING) + data + put_bytes(8, _NAME)

@@ -1,7 +1,7 @@
-"""Fields of a protobuf message in memory, and fields to be put into one.
+"""Fields of a protobuf message in memory, read one after the other.
 
-Follows https://protobuf.dev/programming-guides/encoding. Knows no message types: `row_graph` knows
-those of a graph. Refuses bytes that do not parse.
+Knows no message types: `row_graph` knows those of a graph. Refuses bytes that do not parse. What
+writes fields is `wire.protobuf`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wire.errors import LoadFailed
-
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_FIXED_NBYTES = {FIXED64: 8, FIXED32: 4}
-_VARINT_NBYTES = 10
+from wire.protobuf import BYTES, FIXED_NBYTES, VARINT, parse_varint
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`payload` is what a BYTES field holds; `number` what a VARINT field says; `whole` is the
+    """`payload` is what a BYTES field holds; `value` what a VARINT field says; `whole` is the
     field with its key, to be copied."""
 
     key: int
@@ -43,7 +40,7 @@ def fields(message: memoryview) -> Iterator[Field]:
         elif wire_type == VARINT:
             value, end = _varint(message, start)
         else:
-            end = start + _FIXED_NBYTES.get(wire_type, len(message) + 1)
+            end = start + FIXED_NBYTES.get(wire_type, len(message) + 1)
         if end > len(message) or tag >> 3 == 0:
             raise LoadFailed(f"the graph is no protobuf message at byte {at}")
         yield Field(tag >> 3, message[start:end], value, message[at:end])
@@ -52,33 +49,12 @@ def fields(message: memoryview) -> Iterator[Field]:
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
     """The number at `at`, and where it ends."""
-    value = 0
-    for place, byte in enumerate(message[at : at + _VARINT_NBYTES]):
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return value, at + place + 1
-    raise LoadFailed(f"the graph is no protobuf message at byte {at}")
+    found = parse_varint(message, at)
+    if found is None:
+        raise LoadFailed(f"the graph is no protobuf message at byte {at}")
+    return found
 
 
 def signed(value: int) -> int:
-    """What a varint says where the field is of a signed type."""
+    """The value of a varint field that is of a signed type."""
     return value - (1 << 64) if value >> 63 else value
-
-
-def put(key: int, payload: bytes) -> bytes:
-    """A BYTES field."""
-    return _made(key << 3 | BYTES) + _made(len(payload)) + payload
-
-
-def put_number(key: int, value: int) -> bytes:
-    """A VARINT field; not for negative numbers."""
-    return _made(key << 3 | VARINT) + _made(value)
-
-
-def _made(value: int) -> bytes:
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    made.append(value)
-    return bytes(made)

@@ -2,7 +2,7 @@
 
 An embedding table is large, and an inference needs a few of its rows. Mapped, a `Gather` over it
 still brings most of it in where the system maps files in large pages (measured: 94 MB for 128
-rows of 3 KB). So the Gather leaves the graph, what it would make becomes an input, and `row_table`
+rows of 3 KB). So the Gather leaves the graph, what it would make becomes an input, and `row_source`
 reads the rows. Only a Gather of the default domain at the graph's top level leaves, along axis 0,
 over an external weight that nothing else uses, with indices that come into the graph: then this
 changes no bit. What the orchestrator names and is not of that kind is refused.
@@ -14,9 +14,10 @@ import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from edge_agent.adapters.runtime.protobuf import Field, fields, put, put_number, signed
+from edge_agent.adapters.runtime.protobuf import Field, fields, signed
 from wire.elements import Element, bits_of, element, nbytes_of
 from wire.errors import CrowdpipeError, LoadFailed
+from wire.protobuf import put_bytes, put_number
 
 # Numbers of the fields of onnx.proto.
 MODEL_GRAPH = 7
@@ -74,7 +75,7 @@ def without_row_reads(model: bytes, tables: Collection[str]) -> RowGraph:
         return RowGraph(b"", parts.reads)
     rest = b"".join(entry.whole for entry in entries if entry.key != MODEL_GRAPH)
     added = tuple(read.output for read in parts.added)
-    return RowGraph(rest + put(MODEL_GRAPH, parts.written()), parts.reads, added)
+    return RowGraph(rest + put_bytes(MODEL_GRAPH, parts.written()), parts.reads, added)
 
 
 class _Parts:
@@ -134,7 +135,7 @@ class _Parts:
         """The graph that is left. A body that captures a table is refused by ONNX Runtime."""
         kept = b"".join(entry.whole for entry in self._entries if self._stays(entry))
         nodes = b"".join(node.whole for node in self.kept_nodes)
-        inputs = [put(GRAPH_INPUT, self._as_input(read)) for read in self.added]
+        inputs = [put_bytes(GRAPH_INPUT, self._as_input(read)) for read in self.added]
         return kept + nodes + b"".join(inputs)
 
     def _stays(self, entry: Field) -> bool:
@@ -151,10 +152,10 @@ class _Parts:
         kind = put_number(1, int(read.table.kind))
         dims = _dims_of(self._inputs[read.indices])
         if dims is not None:
-            row = [put(SHAPE_DIM, put_number(DIM_VALUE, dim)) for dim in read.table.row_dims]
-            kind += put(TENSOR_TYPE_SHAPE, b"".join([*dims, *row]))
-        name = put(VALUE_NAME, read.output.encode("utf-8", "surrogateescape"))
-        return name + put(VALUE_TYPE, put(TYPE_TENSOR, kind))
+            row = [put_bytes(SHAPE_DIM, put_number(DIM_VALUE, dim)) for dim in read.table.row_dims]
+            kind += put_bytes(TENSOR_TYPE_SHAPE, b"".join([*dims, *row]))
+        name = put_bytes(VALUE_NAME, read.output.encode("utf-8", "surrogateescape"))
+        return name + put_bytes(VALUE_TYPE, put_bytes(TYPE_TENSOR, kind))
 
 
 def _texts(message: Field, key: int) -> list[str]:

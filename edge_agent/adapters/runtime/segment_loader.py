@@ -2,7 +2,8 @@
 
 The first load of a segment prepares it: ONNX Runtime writes the graph as it would run it, and its
 packed weights, which every later load maps. Without room on disk for that, or where ONNX Runtime
-cannot, the segment is loaded as its author made it. Budgets of memory are `partition`'s work.
+cannot, the segment is loaded as its author made it. Budgets of memory are kept in
+`loaded_partition`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 from edge_agent.adapters.device.memory import trim
 from edge_agent.adapters.device.runtime_version import can_prepare, runtime_version
 from edge_agent.adapters.runtime.loaded_segment import LoadedSegment
-from edge_agent.adapters.runtime.mapping import Mapping, bring_in
-from edge_agent.adapters.runtime.onnx_runtime import Segment, save_prepared
+from edge_agent.adapters.runtime.mapped_file import MappedFile, bring_in
+from edge_agent.adapters.runtime.onnx_runtime import SegmentSession, save_prepared
 from edge_agent.adapters.runtime.row_graph import RowGraph, without_row_reads
 from edge_agent.adapters.runtime.row_source import RowSource
 from edge_agent.adapters.store.cache import BlobCache
@@ -96,15 +97,15 @@ class SegmentLoader:
                 _log.warning("what was prepared of segment %d is dropped: %s", ref.index, error)
                 self._cache.prepared.drop(ref.graph.digest, self._exact)
             else:
-                return LoadedSegment(ref, session, rows, [Mapping(prepared.weights)])
+                return LoadedSegment(ref, session, rows, [MappedFile(prepared.weights)])
         with self._source(ref, graph) as source:
             session = self._session(source, takes, makes, optimised=False)
-        return LoadedSegment(ref, session, rows, self._blob_mappings(ref))
+        return LoadedSegment(ref, session, rows, self._weight_files(ref))
 
     def _session(
         self, graph: Path, takes: tuple[str, ...], makes: list[str], *, optimised: bool
-    ) -> Segment:
-        return Segment(
+    ) -> SegmentSession:
+        return SegmentSession(
             graph,
             takes,
             makes,
@@ -114,8 +115,8 @@ class SegmentLoader:
             optimised=optimised,
         )
 
-    def _blob_mappings(self, ref: SegmentRef) -> list[Mapping]:
-        return [Mapping(self._cache.path(blob.digest)) for blob in ref.weights]
+    def _weight_files(self, ref: SegmentRef) -> list[MappedFile]:
+        return [MappedFile(self._cache.path(blob.digest)) for blob in ref.weights]
 
     @contextmanager
     def _source(self, ref: SegmentRef, graph: RowGraph | None) -> Iterator[Path]:

@@ -1,9 +1,8 @@
 """One blob over HTTP into the cache: resumed, counted, hashed while it is written.
 
 What is on disk already is hashed first; the rest is asked for with a Range, and on a slow link
-packed (`wire.packed`), which a store may leave. The announced length is compared before anything is
-written, and never exceeded. Retrying and choosing what to fetch
-are others' work.
+packed (`wire.packed`), which a store may ignore. The announced length is compared before anything
+is written, and never exceeded. When to try again is decided by the machine.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from edge_agent.adapters.link import Link
+from bus.link import Link
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.download import Download, StoreConnection
 from edge_agent.adapters.store.store_address import parse_store

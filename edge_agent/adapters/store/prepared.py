@@ -4,8 +4,8 @@
 which says for which runtime and processor they were made, and each file's SHA-256, size,
 modification time and inode. Files whose stamp differs are hashed again before they are used; what
 is not as recorded, or was made for another runtime or processor, is removed. Nothing of it ever
-leaves the device. How it is made is `preparation`'s; which copies to keep is the machine's
-decision, by the entry's name, as for blobs.
+leaves the device. It is made in `runtime.segment_loader`; which copies to keep is the
+machine's decision, by the entry's name, as for blobs.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from wire.errors import BlobMissing, OperatorError
+from wire.frames import ATTEMPT_NBYTES, attempt_of
 from wire.ids import ActivationId
 
 MEMORY_NBYTES = 16 << 20
@@ -38,8 +39,9 @@ class FrameMissing(BlobMissing):
 @dataclass(frozen=True, slots=True)
 class _Kept:
     nbytes: int
-    data: bytes | None
-    file: Path | None
+    start: bytes  # enough of the frame to tell its attempt without asking the disk
+    data: bytes | None  # the frame, if it is in memory …
+    file: Path | None  # … else where it is
 
 
 class Spool:
@@ -61,10 +63,6 @@ class Spool:
     def nbytes(self) -> int:
         """Held in memory and on disk."""
         return self._held
-
-    @property
-    def memory_nbytes(self) -> int:
-        return self._in_memory
 
     def put(self, activation: ActivationId, side: Side, data: bytes) -> None:
         """Keep a frame, in place of an earlier one of that name. Raises `SpoolFull`."""
@@ -91,25 +89,25 @@ class Spool:
             assert kept.file is not None
             return kept.file.read_bytes()
 
-    def has(self, activation: ActivationId, side: Side) -> bool:
-        return (activation, side) in self._kept
+    def measure(self, activation: ActivationId, side: Side) -> tuple[int, int] | None:
+        """The frame's bytes and attempt, without reading it; None if it is not held."""
+        with self._guard:
+            kept = self._kept.get((activation, side))
+            if kept is None:
+                return None
+            return kept.nbytes, attempt_of(kept.start)
 
     def forget(self, activation: ActivationId, side: Side) -> None:
         with self._guard:
             self._drop(activation, side)
 
-    def clear(self) -> None:
-        with self._guard:
-            for activation, side in list(self._kept):
-                self._drop(activation, side)
-
     def _keep(self, data: bytes) -> _Kept:
         if self._in_memory + len(data) <= self._memory_nbytes:
             self._in_memory += len(data)
-            return _Kept(len(data), data, None)
+            return _Kept(len(data), data, data, None)
         file = self._folder / f"{next(self._numbers)}.frame"
         file.write_bytes(data)
-        return _Kept(len(data), None, file)
+        return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file)
 
     def _drop(self, activation: ActivationId, side: Side) -> None:
         kept = self._kept.pop((activation, side), None)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from edge_agent.adapters.link import Link
+from bus.link import Link
 from wire.errors import BlobCorrupt, CrowdpipeError
 from wire.packed import LARGEST_NBYTES_PER_S, Unpacking, accept
 from wire.planes import Buffer

@@ -1,3 +1,3 @@
-"""Obeying the assignment: what it changes, and which blobs to fetch for it.
-What is loaded of it is `execution`'s.
+"""The assignment: what a new one changes here, and which blobs to fetch for it.
+Loading what was fetched is decided in `execution`.
 """

@@ -1,4 +1,4 @@
-"""Obeying an assignment: the one with the highest stamp, whatever the order of arrival."""
+"""Taking over an assignment: the highest stamp counts, in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ def assignment_arrived(agent: Agent, event: AssignmentArrived, now: float) -> No
     if agent.assignment is not None and assignment.stamp <= agent.assignment.stamp:
         agent.counts["stale_assignments"] += assignment.stamp < agent.assignment.stamp
         return
-    agent.cache.use(agent.partitions.pinned(), now)
-    agent.assignment = assignment
-    agent.meet(assignment.generation)
-    agent.fetches.forgive()
+    for record in agent.partitions:
+        if not record.unfit:
+            agent.cache.use(record.blobs, now)
+    agent.obey(assignment)
+    agent.fetches.forget_failures()
     agent.partitions.list_anew(assignment.partitions, agent.capabilities, now)
-    agent.tell(ObeyAssignment(assignment))
+    agent.instruct(ObeyAssignment(assignment))
     cancel_unlisted(agent)
     settle_inputs(agent, now)
     send_parked(agent, now)

@@ -1,4 +1,4 @@
-"""Which blob to fetch next, and how far that brings each partition.
+"""Which blob to fetch next, and the state of each partition that follows from the blobs it has.
 
 Partitions with waiting inputs come first, the deepest of them first; then the others in the order
 of the pipeline. A blob that several partitions use is fetched once. Before fetching, room is made
@@ -10,12 +10,10 @@ from __future__ import annotations
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import BlobFetched, BlobsRemoved, FetchFailed
 from edge_agent.machine.records.instructions import CancelFetch, FetchBlob, RemoveBlobs
-from edge_agent.machine.records.partitions import Partition
+from edge_agent.machine.records.partitions import BEFORE_LOADING, Partition
 from wire.manifest import BlobRef
 from wire.messages.events import FetchStarted
 from wire.messages.residency import Failure
-
-_ON_THE_WAY = ("waiting", "fetching", "cached")
 
 
 def blob_fetched(agent: Agent, event: BlobFetched, now: float) -> None:
@@ -36,54 +34,35 @@ def blobs_removed(agent: Agent, event: BlobsRemoved, now: float) -> None:
 
 def cancel_unlisted(agent: Agent) -> None:
     """Stop fetching what no listed partition needs."""
-    wanted = agent.partitions.pinned()
     for digest in list(agent.fetches.active):
-        if (digest not in wanted or agent.stopping) and agent.fetches.cancel(digest):
-            agent.tell(CancelFetch(digest))
+        wanted = agent.partitions.pins(digest) and not agent.stopping
+        if not wanted and agent.fetches.cancel(digest):
+            agent.instruct(CancelFetch(digest))
 
 
 def fetch_more(agent: Agent, now: float) -> None:
-    for record in _by_urgency(agent):
-        for blob in record.missing(agent.cache.blobs):
-            if not agent.fetches.has_slot:
-                return
-            if _may_fetch(agent, blob, now):
-                agent.fetches.begin(blob)
-                agent.tell(FetchBlob(blob, _store_base(agent)))
-
-
-def _by_urgency(agent: Agent) -> list[Partition]:
-    records = [record for record in agent.partitions.listed() if _wants_blobs(record)]
-
-    def urgency(record: Partition) -> tuple[bool, int]:
-        has_work = agent.held.next_startable(record.key) is not None
-        return (not has_work, -record.id.first if has_work else record.id.first)
-
-    return sorted(records, key=urgency)
-
-
-def _wants_blobs(record: Partition) -> bool:
-    return record.life.state in ("waiting", "fetching")
-
-
-def _may_fetch(agent: Agent, blob: BlobRef, now: float) -> bool:
-    return (
-        agent.fetches.may_start(blob.digest, now)
-        and blob.digest not in agent.cache.removing
-        and _has_room(agent, blob)
-    )
+    """As many as may be under way at once, as far as there is room; the most urgent first."""
+    agent.fetches.resume_due(now)
+    while agent.fetches.may_start_one:
+        record = agent.partitions.first_to_fetch()
+        digest = record.fetchable.first() if record else None
+        if record is None or digest is None or not _has_room(agent, record.blobs[digest]):
+            return
+        agent.instruct(FetchBlob(record.blobs[digest], _store_base(agent)))
+        agent.fetches.begin(record.blobs[digest])
 
 
 def _has_room(agent: Agent, blob: BlobRef) -> bool:
-    """Whether it fits now; if not, room is on its way, or comes when a partition has left."""
+    """Whether it fits on disk now. If not, blobs that nobody uses are removed; if there are none,
+    room comes when a partition that is not listed any more leaves memory."""
     cache = agent.cache
     lacking = cache.taken_nbytes + agent.fetches.reserved_nbytes + blob.nbytes - cache.budget_nbytes
     if lacking <= 0:
         return True
-    lacking -= sum(cache.removing.values())
-    victims = cache.victims(lacking, agent.pinned()) if lacking > 0 else ()
-    if victims:
-        agent.tell(RemoveBlobs(cache.begin_removal(victims)))
+    lacking -= cache.removing_nbytes
+    going = cache.make_room(lacking) if lacking > 0 else ()
+    if going:
+        agent.instruct(RemoveBlobs(going))
     return False
 
 
@@ -92,40 +71,35 @@ def _store_base(agent: Agent) -> str:
 
 
 def settle_partitions(agent: Agent, now: float) -> None:
-    """Bring each partition that is not in memory to the state that the facts say."""
-    for record in agent.partitions.listed():
-        if record.life.state in _ON_THE_WAY:
+    """Move each partition that an event touched, and that is not in memory, to the state that
+    follows from its blobs."""
+    for record in agent.partitions.take_touched():
+        if record.listed and record.life.state in BEFORE_LOADING:
             _settle(agent, record, now)
 
 
 def _settle(agent: Agent, record: Partition, now: float) -> None:
-    missing = record.missing(agent.cache.blobs)
-    failure = record.unfit or _failure_of(agent, missing)
+    failure = record.unfit or next(iter(record.blob_failures.values()), None)
     if failure:
-        record.fail(failure, now)
+        agent.partitions.fail(record, failure, now)
         return
-    fetching = any(blob.digest in agent.fetches.active for blob in missing)
-    begun = fetching or record.life.state == "fetching"
-    to = "cached" if not missing else "fetching" if begun else "waiting"
-    if to == record.life.state:
+    state = record.life.state
+    fetching = any(digest in record.missing for digest in agent.fetches.active)
+    begun = fetching or state == "fetching"
+    to = "cached" if not record.missing else "fetching" if begun else "waiting"
+    if to == state:
         return
-    if record.life.state == "fetching":
+    if state == "fetching":
         _stop_watch(record, now)
-    record.life.move(to, now)
+    agent.partitions.move(record, to, now)
     if to == "fetching":
-        _start_watch(agent, record, missing, now)
+        _start_watch(agent, record, now)
 
 
-def _failure_of(agent: Agent, missing: list[BlobRef]) -> Failure | None:
-    failures = (agent.fetches.failed.get(blob.digest) for blob in missing)
-    return next((failure for failure in failures if failure), None)
-
-
-def _start_watch(agent: Agent, record: Partition, missing: list[BlobRef], now: float) -> None:
-    nbytes = sum(blob.nbytes for blob in missing)
+def _start_watch(agent: Agent, record: Partition, now: float) -> None:
     record.fetching_since = now
-    record.fetched_nbytes += nbytes
-    agent.report(FetchStarted(record.id, now, nbytes))
+    record.fetched_nbytes += record.missing_nbytes
+    agent.report(FetchStarted(record.id, now, record.missing_nbytes))
 
 
 def _stop_watch(record: Partition, now: float) -> None:

@@ -1,3 +1,3 @@
-"""The desk as the device sees it: connections, commands that are obeyed, and what is reported.
-What is loaded and run is `execution`'s.
+"""The orchestrator as the agent sees it: connections, commands to carry out, and reports.
+What to load and run is decided in `execution`.
 """

@@ -1,4 +1,4 @@
-"""Obeying commands: each is idempotent, and those of an older generation are dropped."""
+"""Carrying out commands: each is idempotent; those of an older generation are dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edge_agent.machine.frames.arrivals import forget_input
 from edge_agent.machine.frames.routes import forward
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import CommandsArrived
-from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.held_frames import HeldInput, HeldOutput
 from edge_agent.machine.records.instructions import ForgetFrame, RemoveBlobs
 from wire.ids import ActivationId
 from wire.messages.commands import (
@@ -30,8 +30,9 @@ def commands_arrived(agent: Agent, event: CommandsArrived, now: float) -> None:
     if event.batch.generation < agent.generation:
         agent.counts["stale_commands"] += len(event.batch.commands)
         return
-    agent.meet(event.batch.generation)
+    agent.note_generation(event.batch.generation)
     for command in event.batch.commands:
+        agent.cause.stimulus = command
         OBEY[type(command)](agent, command, now)
 
 
@@ -42,18 +43,18 @@ def _send(agent: Agent, command: Send, now: float) -> None:
         if output:
             forward(agent, output, command.to, now)
         elif _is_coming(agent, name):
-            agent.wishes.put(name, (command.to, agent.stamp))
+            agent.requested_sends.put(name, (command.to, agent.stamp))
         else:
             agent.counts["dropped_not_held"] += 1
             agent.report(FrameDropped(name, "not_held", "asked to send it, but it is not here"))
 
 
 def _is_coming(agent: Agent, output: ActivationId) -> bool:
-    """Whether a task that waits or runs here makes it."""
-    if agent.seat.task is not None and agent.seat.task.makes == output:
+    """Whether a task that waits or runs here will produce it."""
+    if agent.slot.task is not None and agent.slot.task.makes == output:
         return not agent.is_cancelled(output)
-    for record in agent.partitions.listed():
-        if record.id.cut == output.cut and agent.partitions.taking(record.key) is record:
+    for record in agent.partitions.makers_of(output.cut):
+        if agent.partitions.takes(record):
             name = ActivationId(output.run, output.item, record.id.first)
             entry = agent.held.inputs.get(name)
             if entry and entry.key == record.key:
@@ -63,49 +64,49 @@ def _is_coming(agent: Agent, output: ActivationId) -> bool:
 
 def _release(agent: Agent, command: Release, now: float) -> None:
     for item in command.items:
-        name = ActivationId(command.run, item, command.cut)
-        if name in agent.held.outputs:
-            _forget_output(agent, name, "released", now)
+        output = agent.held.outputs.get(ActivationId(command.run, item, command.cut))
+        if output is not None:
+            _forget_output(agent, output, "released", now)
 
 
-def _forget_output(agent: Agent, name: ActivationId, state: str, now: float) -> None:
-    agent.held.remove_output(name).life.move(state, now)
-    agent.unsend(name)
-    agent.tell(ForgetFrame(name, "output"))
+def _forget_output(agent: Agent, output: HeldOutput, state: str, now: float) -> None:
+    agent.held.move_output(output, state, now)
+    agent.held.remove_output(output)
+    agent.cancel_sends(output.name)
+    agent.instruct(ForgetFrame(output.name, "output"))
 
 
 def _open(agent: Agent, command: Open, now: float) -> None:
     for item in command.items:
         name = ActivationId(command.run, item, command.cut)
         agent.opened.put(name, True)
-        entry = agent.held.inputs.get(name)
-        if entry:
-            entry.opened = True
+        agent.held.open_input(name)
 
 
 def _cancel(agent: Agent, command: Cancel, now: float) -> None:
+    held = agent.held
     for item in command.items or (None,):
         agent.cancelled.put((command.run, item), True)
-    for entry in [e for e in agent.held.inputs.values() if agent.is_cancelled(e.name)]:
-        _cancel_input(agent, entry, now)
-    for name in [name for name in agent.held.outputs if agent.is_cancelled(name)]:
-        _forget_output(agent, name, "cancelled", now)
+        for name in held.inputs_by_run.of(command.run, item):
+            _cancel_input(agent, held.inputs[name], now)
+        for name in held.outputs_by_run.of(command.run, item):
+            _forget_output(agent, held.outputs[name], "cancelled", now)
 
 
 def _cancel_input(agent: Agent, entry: HeldInput, now: float) -> None:
-    """A running task ends first; what it makes is forgotten then, and its input with it."""
+    """A running task cannot be interrupted: its input and output are removed when it ends."""
     if entry.life.state == "running":
-        entry.life.move("cancelled", now)
-        agent.held.remove_input(entry.name)
+        agent.held.move_input(entry, "cancelled", now)
+        agent.held.remove_input(entry)
     else:
-        forget_input(agent, entry.name, "cancelled", now)
+        forget_input(agent, entry, "cancelled", now)
 
 
 def _evict(agent: Agent, command: Evict, now: float) -> None:
-    pinned = agent.pinned()
-    going = agent.cache.begin_removal(d for d in command.digests if d not in pinned)
+    pins = agent.cache.pins
+    going = agent.cache.begin_removal(d for d in command.digests if d not in pins)
     if going:
-        agent.tell(RemoveBlobs(going))
+        agent.instruct(RemoveBlobs(going))
         agent.inventory_after_removal = True
     else:
         agent.inventory_due = True

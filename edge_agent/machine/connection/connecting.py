@@ -1,4 +1,4 @@
-"""Connections, orchestrators that come and go, and the agent's own end."""
+"""Connecting, meeting orchestrators, and the agent's own end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from edge_agent.machine.records.events import (
 from edge_agent.machine.records.instructions import (
     GiveUp,
     PublishState,
-    SendFrame,
     StayDisconnected,
     Stop,
 )
@@ -32,40 +31,39 @@ def started(agent: Agent, event: Started, now: float) -> None:
 def connected(agent: Agent, event: Connected, now: float) -> None:
     if event.reconnect and _replaced(agent, event):
         agent.life.move("replaced", now)
-        agent.tell(StayDisconnected("replaced", _replaced_reason(agent)))
+        agent.instruct(StayDisconnected("replaced", _replaced_reason(agent)))
         return
     if not event.reconnect and event.own_state is not None:
         agent.predecessor = event.own_state.boot
     agent.life.move("online", now, event.connection)
     agent.connection = event.connection
     _introduce(agent, now)
-    unsent, agent.unsent = agent.unsent, {}
-    for activation, to in unsent:
-        agent.tell(SendFrame(activation, to))
+    agent.send_queued()
 
 
 def state_cleared(agent: Agent, event: StateCleared, now: float) -> None:
-    """We were forgotten and are still here: whoever forgot us meets us anew."""
+    """Somebody cleared our retained state, believing us gone: introduce ourselves again."""
     if agent.online:
         _introduce(agent, now)
 
 
 def _introduce(agent: Agent, now: float) -> None:
-    """Say who we are, what nobody acknowledged, and everything that is here."""
+    """Publish our state, the events that were not acknowledged, and an inventory."""
     if agent.stopping:
-        agent.tell(PublishState(agent.state("draining", agent.stop_reason)))
+        agent.instruct(PublishState(agent.state("draining", agent.stop_reason)))
     else:
-        agent.tell(PublishState(agent.state("online")))
+        agent.instruct(PublishState(agent.state("online")))
     repeat_everything(agent, now)
     agent.residency.say_again()
     agent.inventory_due = True
 
 
 def _replaced(agent: Agent, event: Connected) -> bool:
-    """Another boot lives under our name (its own farewell or will would say so otherwise).
+    """Whether another agent is connected under our name: the retained state is of another boot and
+    not `offline`, which that boot or its will would have published at its end.
 
-    A broker that was killed may give back what it retained before our own birth: that boot we
-    replaced ourselves.
+    A broker that was killed may restore the state that it retained before we first connected: the
+    boot named there is one that we replaced ourselves.
     """
     state = event.own_state
     if state is None or state.status == "offline":
@@ -86,11 +84,11 @@ def disconnected(agent: Agent, event: Disconnected, now: float) -> None:
 
 
 def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None:
-    """A new generation, or a new connection of the same, may have missed what we said. Its
-    assignment comes by itself; until then the last one is served."""
+    """A new generation, or a new connection of the same, may have missed our events. Its assignment
+    comes by itself; until then we serve the last one."""
     state = event.state
     risen = state.generation > agent.generation
-    agent.meet(state.generation)
+    agent.note_generation(state.generation)
     if state.status == "offline" or state.generation < agent.generation:
         return
     if risen or state.connection != agent.orchestrator_connection:
@@ -103,23 +101,23 @@ def stop_asked(agent: Agent, event: StopAsked, now: float) -> None:
 
 
 def begin_to_stop(agent: Agent, reason: str, now: float) -> None:
-    """Start nothing any more, and say so; the first reason stays."""
+    """Start nothing any more, and publish `draining`; the first reason is kept."""
     if agent.stopping:
         return
     agent.stop_by, agent.stop_reason = now + agent.limits.stop_s, reason
     cancel_unlisted(agent)
     if agent.online:
-        agent.tell(PublishState(agent.state("draining", reason)))
+        agent.instruct(PublishState(agent.state("draining", reason)))
 
 
 def stop_when_done(agent: Agent, now: float) -> None:
-    """Say farewell once no task runs, or when the limit has passed. What never answered is not
-    waited for: others may have what is held here sent until then."""
-    waits = agent.seat.busy == "executing" or agent.seat.stuck
+    """Publish `offline` once no task runs, or at the limit. If ONNX Runtime never answers, the time
+    until the limit is used all the same: others may ask for the outputs that are held here."""
+    waits = agent.slot.busy == "executing" or agent.slot.stuck
     if agent.stop_by is None or (waits and now < agent.stop_by):
         return
     if agent.online:
-        agent.tell(PublishState(agent.state("offline", agent.stop_reason)))
+        agent.instruct(PublishState(agent.state("offline", agent.stop_reason)))
     agent.life.move("stopped", now, agent.stop_reason)
     failure = agent.failure
-    agent.tell(GiveUp(failure.kind, failure.reason) if failure else Stop(agent.stop_reason))
+    agent.instruct(GiveUp(failure.kind, failure.reason) if failure else Stop(agent.stop_reason))

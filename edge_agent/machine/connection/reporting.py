@@ -1,10 +1,12 @@
-"""What the agent says about itself: residency, inventory, telemetry, and its events.
+"""What the agent publishes about itself: residency, telemetry, and events with its inventory.
 
-Nothing is said while disconnected; events stay in the log, and what is retained is said again
-after the connection is back.
+Nothing is published while disconnected: events stay in the log, and retained messages are
+published again when the connection is back.
 """
 
 from __future__ import annotations
+
+from operator import attrgetter
 
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.instructions import (
@@ -12,9 +14,10 @@ from edge_agent.machine.records.instructions import (
     PublishResidency,
     PublishTelemetry,
 )
-from edge_agent.machine.records.partitions import Partition
 from wire.messages.events import EventBatch, Inventory
-from wire.messages.residency import PartitionResidency, Residency
+from wire.messages.residency import Residency
+
+_name_order = attrgetter("run", "item", "cut")  # as names compare, without a call for each pair
 
 
 def residency_of(agent: Agent) -> Residency:
@@ -23,28 +26,9 @@ def residency_of(agent: Agent) -> Residency:
         connection=agent.connection,
         generation=generation,
         revision=revision,
-        partitions=_partitions(agent),
+        partitions=agent.partitions.residencies(),
         cached_count=len(agent.cache.blobs),
         cached_nbytes=agent.cache.nbytes,
-    )
-
-
-def _partitions(agent: Agent) -> tuple[PartitionResidency, ...]:
-    return tuple(_partition(agent, record) for record in agent.partitions)
-
-
-def _partition(agent: Agent, record: Partition) -> PartitionResidency:
-    return PartitionResidency(
-        partition=record.id,
-        model_name=record.assigned.model_name,
-        status=record.status,
-        fetched_nbytes=sum(
-            blob.nbytes if blob.digest in agent.cache else agent.fetches.nbytes_of(blob.digest)
-            for blob in record.blobs
-        ),
-        total_nbytes=record.total_nbytes,
-        streamed=record.streamed,
-        failure=record.failure,
     )
 
 
@@ -53,26 +37,36 @@ def inventory_of(agent: Agent) -> Inventory:
     return Inventory(
         generation=generation,
         revision=revision,
-        outputs=tuple(sorted(agent.held.outputs)),
-        inputs=tuple(sorted(agent.held.inputs)),
-        running=agent.seat.task,
+        outputs=tuple(sorted(agent.held.outputs, key=_name_order)),
+        inputs=tuple(sorted(agent.held.inputs, key=_name_order)),
+        running=agent.slot.task,
         cached=tuple(sorted(agent.cache.blobs)),
-        partitions=_partitions(agent),
+        partitions=agent.partitions.residencies(),
     )
 
 
 def publish(agent: Agent, now: float) -> None:
-    """Whatever is due now; the events of one turn go out as one batch."""
+    """Whatever is due now; the events of one step go out as one batch."""
     if not agent.online:
         return
     if agent.inventory_due or _is_left_alone(agent, now):
         agent.inventory_due, agent.touched_at = False, now
         agent.report(inventory_of(agent))
-    residency = residency_of(agent)
-    if agent.residency.due(residency, now):
-        agent.tell(PublishResidency(residency))
+    _publish_residency(agent, now)
     _publish_telemetry(agent, now)
     _publish_events(agent, now)
+
+
+def _publish_residency(agent: Agent, now: float) -> None:
+    partitions = agent.partitions
+    residency = agent.residency.due(
+        statuses=(agent.stamp, agent.connection, partitions.status_version),
+        numbers=(partitions.numbers_version, agent.cache.version),
+        make=lambda: residency_of(agent),
+        now=now,
+    )
+    if residency is not None:
+        agent.instruct(PublishResidency(residency))
 
 
 def _is_left_alone(agent: Agent, now: float) -> bool:
@@ -81,7 +75,7 @@ def _is_left_alone(agent: Agent, now: float) -> bool:
 
 
 def restate_wake_at(agent: Agent) -> float | None:
-    """When to say unasked what is held here: a release or a cancellation may have been lost."""
+    """When to report the inventory unasked: a release or a cancellation may have been lost."""
     holds = agent.held.inputs or agent.held.outputs
     return agent.touched_at + agent.limits.restate_s if holds else None
 
@@ -91,44 +85,34 @@ def _publish_telemetry(agent: Agent, now: float) -> None:
         agent.held.queue_depth, agent.held.nbytes, agent.connection, now
     )
     if telemetry is not None:
-        agent.tell(PublishTelemetry(telemetry))
+        agent.instruct(PublishTelemetry(telemetry))
 
 
 def _publish_events(agent: Agent, now: float) -> None:
-    """A repeat is bounded: while nobody acknowledges, saying everything again helps nobody."""
-    limits = agent.limits
+    """A repeat is bounded: as long as nobody acknowledges, repeating everything helps nobody."""
+    limits, log = agent.limits, agent.log
     if agent.repeat_at is not None and now >= agent.repeat_at:
-        batches = agent.log.repeated(agent.boot, agent.connection)
-        _publish(agent, batches[: limits.repeat_batches])
+        _publish(agent, log.repeated(agent.boot, agent.connection, limits.repeat_batches))
         agent.repeat_at = now + limits.repeat_s
-    _note(agent, now)
-    if agent.log.unsent and now >= gathered_at(agent):
-        agent.unsaid_since = None
-        _publish(agent, agent.log.fresh(agent.boot, agent.connection))
-    if not len(agent.log):
+    if log.unsent and now >= gathered_at(agent):
+        _publish(agent, log.fresh(agent.boot, agent.connection))
+    if not len(log):
         agent.repeat_at = None
     elif agent.repeat_at is None:
         agent.repeat_at = now + limits.repeat_s
 
 
-def _note(agent: Agent, now: float) -> None:
-    """Since when events wait, and when the newest came."""
-    if agent.log.unsent and agent.unsaid_since is None:
-        agent.unsaid_since = now
-    if agent.log.last_seq > agent.noted_seq:
-        agent.noted_seq, agent.noted_at = agent.log.last_seq, now
-
-
 def gathered_at(agent: Agent) -> float:
-    """When the events that wait go out: at once when one of them is pressing, else a moment after
-    the newest, so that the frame that a task made is on its way before; with a task running, its
-    end comes along."""
-    if agent.stopping or agent.log.pressing or agent.unsaid_since is None:
+    """When the waiting events are published: at once if one of them is pressing, else a moment
+    after the newest, so that the frame that a task made is sent first. While a task runs they wait
+    longer: its end will be in the same batch."""
+    log, limits = agent.log, agent.limits
+    if agent.stopping or log.pressing or log.unsent_since is None:
         return 0.0
-    latest = agent.unsaid_since + agent.limits.gather_busy_s
-    if agent.seat.task is not None:
+    latest = log.unsent_since + limits.gather_busy_s
+    if agent.slot.task is not None:
         return latest
-    return min(latest, agent.noted_at + agent.limits.gather_s)
+    return min(latest, log.newest_at + limits.gather_s)
 
 
 def gather_wake_at(agent: Agent) -> float | None:
@@ -137,11 +121,11 @@ def gather_wake_at(agent: Agent) -> float | None:
 
 def _publish(agent: Agent, batches: list[EventBatch]) -> None:
     for batch in batches:
-        agent.tell(PublishEvents(batch))
+        agent.instruct(PublishEvents(batch))
 
 
 def repeat_everything(agent: Agent, now: float) -> None:
-    """After a reconnect, or for a new orchestrator: say again what nobody acknowledged."""
+    """After a reconnect, or for a new orchestrator: publish again what was not acknowledged."""
     if not agent.online:
         return
     _publish(agent, agent.log.repeated(agent.boot, agent.connection))

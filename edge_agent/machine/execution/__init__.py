@@ -1,3 +1,3 @@
-"""The one place in memory: what to load, run and evict next, and what the end of each means.
-Which frames wait for it is `frames`'; which partitions there are is `assignment`'s.
+"""The one slot in memory: what to load, run and evict next, and what follows when that ends.
+Which frames may wait is decided in `frames`, which partitions there are in `assignment`.
 """

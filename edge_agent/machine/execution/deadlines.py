@@ -1,12 +1,12 @@
-"""What is under way in memory has a limit in time; here is what happens at it.
+"""Loading, running and evicting have a limit in time; this is what happens at it.
 
-A native call that never answers cannot be stopped from within its process, and nothing else may
-use the memory meanwhile. So at the limit the partition fails as `timed_out`, a running task with
-it, both saying what was waited for; the agent drains for `stop_s`, in which what it holds can
-still be sent, says farewell and ends with that error. Its supervisor starts it anew (ADR 10).
-Loads, evictions and tasks are numbered: an answer that comes after its limit carries a number
-that is over, is counted and changes nothing. Time in which the whole process stood still (a phone
-in Doze, a stopped process) does not count.
+A native call that never returns cannot be stopped from within its process, and nothing else may
+use the memory meanwhile. So at the limit the partition fails as `timed_out`, and a running task
+with it; the agent drains for `stop_s`, in which the outputs that it holds can still be sent,
+publishes `offline` and ends with that error. Its supervisor starts it again (ADR 10). Loads,
+evictions and tasks are numbered: an answer that comes after its limit carries an outdated number,
+is counted and changes nothing. Time in which the whole process was suspended (a phone in Doze, a
+stopped process) does not count.
 """
 
 from __future__ import annotations
@@ -19,36 +19,37 @@ from edge_agent.machine.records.instructions import ForgetFrame
 from wire.errors import TimedOut
 from wire.messages.residency import Failure
 
-SLEPT_S = 10.0  # woken so much later than asked for: it was this process that stood still
+SLEPT_S = 10.0  # woken so much later than asked for: this process was suspended
 
 
 def is_late(agent: Agent, event: Answer) -> bool:
-    """Whether the answer is to something given up before; it is counted then."""
-    if event.number >= agent.seat.number:
+    """Whether what is answered was given up before; then it is counted."""
+    if event.number >= agent.slot.number:
         return False
     agent.counts["late_answers"] += 1
     if isinstance(event, TaskExecuted) and event.task.makes not in agent.held.outputs:
-        agent.tell(ForgetFrame(event.task.makes, "output"))
+        agent.instruct(ForgetFrame(event.task.makes, "output"))
     return True
 
 
-def stood_still(agent: Agent, due_at: float | None, now: float) -> None:
-    """We wanted to be woken at `due_at`: what is under way was not to blame since then."""
+def excuse_suspension(agent: Agent, due_at: float | None, now: float) -> None:
+    """We asked to be woken at `due_at`: if that was long ago, the process was suspended since, and
+    the limit of what is under way moves by as much."""
     if due_at is not None and now > due_at + SLEPT_S:
-        agent.seat.extend(now - due_at)
+        agent.slot.extend(now - due_at)
 
 
 def expire(agent: Agent, now: float) -> None:
     """Give up what is under way if its limit has passed."""
-    seat = agent.seat
-    if seat.deadline is None or now < seat.deadline:
+    slot = agent.slot
+    if slot.deadline is None or now < slot.deadline:
         return
     failure = Failure(TimedOut.kind, _reason(agent, now))
     agent.counts["never_answered"] += 1
-    record = agent.seated()
-    task = seat.abandon()
+    record = agent.occupant()
+    task = slot.abandon()
     if record is not None:
-        record.fail(failure, now)
+        agent.partitions.fail(record, failure, now)
     if task is not None:
         task_failed(agent, task, failure, now)
     agent.failure = failure
@@ -56,13 +57,13 @@ def expire(agent: Agent, now: float) -> None:
 
 
 def _reason(agent: Agent, now: float) -> str:
-    seat = agent.seat
+    slot = agent.slot
     what = {
-        "loading": f"load {seat.partition}",
-        "executing": f"run {seat.task} on {seat.partition}",
-        "evicting": f"give up {seat.partition}",
-    }[seat.busy or "loading"]
+        "loading": f"load {slot.partition}",
+        "executing": f"run {slot.task} on {slot.partition}",
+        "evicting": f"give up {slot.partition}",
+    }[slot.busy or "loading"]
     return (
-        f"waited {now - seat.since:.0f} s for ONNX Runtime to {what}, and it never answered; "
+        f"waited {now - slot.since:.0f} s for ONNX Runtime to {what}, and it never answered; "
         f"the agent on {agent.device} ends: start it again if nothing does so by itself"
     )

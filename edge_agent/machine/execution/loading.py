@@ -1,4 +1,4 @@
-"""Loading and evicting, and what their ends mean."""
+"""Loading and evicting, and what follows when they end."""
 
 from __future__ import annotations
 
@@ -17,39 +17,34 @@ from wire.messages.residency import Failure
 
 
 def load(agent: Agent, record: Partition, now: float) -> Load:
-    record.life.move("loading", now)
+    agent.partitions.move(record, "loading", now)
     limit_s = agent.pace.load_limit_s(record)
-    number = agent.seat.load(record.assigned, record.streamed, now, limit_s)
-    agent.cache.use((blob.digest for blob in record.blobs), now)
+    number = agent.slot.load(record.assigned, record.streamed, now, limit_s)
+    agent.cache.use(record.blobs, now)
     budget = agent.capabilities.memory_budget_nbytes
-    room = _room_to_prepare(agent, record)
-    return Load(number, record.assigned, record.streamed, budget, room)
+    room_nbytes = _room_to_prepare_nbytes(agent, record)
+    return Load(number, record.assigned, record.streamed, budget, room_nbytes)
 
 
-def _room_to_prepare(agent: Agent, record: Partition) -> int:
-    """Bytes on disk that are left when all that is listed has been fetched. What nobody uses
-    gives way to what is about to be prepared."""
+def _room_to_prepare_nbytes(agent: Agent, record: Partition) -> int:
+    """Bytes on disk that are left when all that is listed has been fetched. Blobs that nobody uses
+    are removed for what is about to be prepared."""
     cache = agent.cache
-    owners = {name.partition(".")[0] for name in cache.prepared}
     wanted = sum(
         prepared_need(segment)
         for segment in record.assigned.segments
-        if segment.graph.digest not in owners
+        if segment.graph.digest not in cache.prepared_of
     )
-    lacking = wanted - _spare(agent)
-    victims = cache.victims(lacking, agent.pinned(), of_pinned=False) if lacking > 0 else ()
-    if victims:
-        agent.tell(RemoveBlobs(cache.begin_removal(victims)))
-    return max(0, _spare(agent))
+    lacking = wanted - _spare_nbytes(agent)
+    going = cache.make_room(lacking, of_pinned=False) if lacking > 0 else ()
+    if going:
+        agent.instruct(RemoveBlobs(going))
+    return max(0, _spare_nbytes(agent))
 
 
-def _spare(agent: Agent) -> int:
-    listed = {
-        blob.digest: blob.nbytes
-        for each in agent.partitions.listed()
-        for blob in each.missing(agent.cache.blobs)
-    }
-    return agent.cache.budget_nbytes - agent.cache.nbytes - sum(listed.values())
+def _spare_nbytes(agent: Agent) -> int:
+    cache = agent.cache
+    return cache.budget_nbytes - cache.nbytes - agent.partitions.missing_nbytes
 
 
 def segments_prepared(agent: Agent, event: SegmentsPrepared, now: float) -> None:
@@ -58,17 +53,17 @@ def segments_prepared(agent: Agent, event: SegmentsPrepared, now: float) -> None
 
 
 def unload(agent: Agent, now: float, why: str) -> Unload:
-    record, occupant = agent.seated(), agent.seat.occupant
+    record, occupant = agent.occupant(), agent.slot.occupant
     assert occupant is not None
     if record is not None:
-        record.life.move("evicting", now, why)
-    return Unload(agent.seat.evict(now, agent.limits.evict_s), occupant.partition)
+        agent.partitions.move(record, "evicting", now, why)
+    return Unload(agent.slot.evict(now, agent.limits.evict_s), occupant.partition)
 
 
 def partition_ready(agent: Agent, event: PartitionReady, now: float) -> None:
-    occupant = agent.seat.loaded(event.partition)
+    occupant = agent.slot.loaded(event.partition)
     record = agent.partitions[event.partition]
-    record.life.move("resident", now)
+    agent.partitions.move(record, "resident", now)
     agent.pace.learn_load(record, event.load_s)
     agent.report(
         PartitionLoaded(
@@ -88,27 +83,27 @@ def partition_ready(agent: Agent, event: PartitionReady, now: float) -> None:
 
 
 def partition_gone(agent: Agent, event: PartitionGone, now: float) -> None:
-    agent.seat.vacated(event.partition, "evicting")
+    agent.slot.vacated(event.partition, "evicting")
     record = agent.partitions[event.partition]
-    record.life.move("waiting", now, "evicted")
+    agent.partitions.move(record, "waiting", now, "evicted")
     agent.report(PartitionEvicted(event.partition, now, event.evict_s, event.rss_nbytes))
     if not record.listed:
         agent.partitions.remove(record)
 
 
 def load_refused(agent: Agent, event: LoadRefused, now: float) -> None:
-    """Rotten blobs are fetched again, `corrupt_refetches` times; any other refusal is final until
+    """Corrupt blobs are fetched again, `corrupt_refetches` times; any other refusal is final until
     a new assignment lists the partition again."""
-    agent.seat.vacated(event.partition, "loading")
+    agent.slot.vacated(event.partition, "loading")
     for digest in event.corrupt:
         agent.cache.discard(digest)
     record = agent.partitions[event.partition]
     agent.counts[f"load_refused_{event.kind}"] += 1
     if not record.listed:
-        record.life.move("waiting", now, event.kind)
+        agent.partitions.move(record, "waiting", now, event.kind)
         agent.partitions.remove(record)
     elif event.corrupt and record.refetches < agent.limits.corrupt_refetches:
         record.refetches += 1
-        record.life.move("waiting", now, event.kind)
+        agent.partitions.move(record, "waiting", now, event.kind)
     else:
-        record.fail(Failure(event.kind, event.reason), now)
+        agent.partitions.fail(record, Failure(event.kind, event.reason), now)

@@ -1,4 +1,4 @@
-"""What the end of a task means: the output is held and goes to its dependent, the input may go."""
+"""Running tasks, and what follows when they end: the output is held and sent, the input removed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from edge_agent.machine.frames.dropping import drop
 from edge_agent.machine.frames.routes import dependent_of, forward
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import ExecutionFailed, TaskExecuted
-from edge_agent.machine.records.held import HeldInput, HeldOutput
+from edge_agent.machine.records.held_frames import HeldInput, HeldOutput
 from edge_agent.machine.records.instructions import Execute, ForgetFrame
 from edge_agent.machine.records.partitions import Partition
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.transitions import life_of
 from wire.ids import TaskId
 from wire.messages.events import TaskDone, TaskFailed, TaskStarted
 from wire.messages.residency import Failure
@@ -21,9 +21,9 @@ from wire.messages.residency import Failure
 
 def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Execute:
     task = task_of(record, entry)
-    entry.life.move("running", now, str(task))
+    agent.held.move_input(entry, "running", now, "its partition is free")
     limit_s = agent.pace.execute_limit_s(record)
-    number = agent.seat.execute(task, max(0.0, now - entry.arrived_at), now, limit_s)
+    number = agent.slot.execute(task, max(0.0, now - entry.arrived_at), now, limit_s)
     agent.report(TaskStarted(task, now))
     return Execute(number, task, record.assigned)
 
@@ -35,7 +35,7 @@ def task_of(record: Partition, entry: HeldInput) -> TaskId:
 
 def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
     task = event.task
-    occupant = agent.seat.executed(task)
+    occupant = agent.slot.executed(task)
     record = agent.partitions.get(occupant.partition)
     agent.pace.learn_task(record, occupant, event.compute_s)
     if record:
@@ -44,7 +44,7 @@ def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
         if task.makes not in agent.held.outputs:
-            agent.tell(ForgetFrame(task.makes, "output"))
+            agent.instruct(ForgetFrame(task.makes, "output"))
         return
     output = _hold(agent, event, now)
     _route(agent, output, now)
@@ -54,7 +54,7 @@ def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
 
 
 def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
-    occupant = agent.seat.executed(event.task)
+    occupant = agent.slot.executed(event.task)
     if event.fatal:
         _ruined(agent, event, now)
     failure = Failure(event.kind, f"{occupant.partition}: {event.reason}")
@@ -62,7 +62,7 @@ def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
 
 
 def task_failed(agent: Agent, task: TaskId, failure: Failure, now: float) -> None:
-    """Say so, unless it was cancelled while it ran."""
+    """Report it, unless the task was cancelled while it ran."""
     entry = _still_wanted(agent, task)
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
@@ -77,49 +77,50 @@ def _still_wanted(agent: Agent, task: TaskId) -> HeldInput | None:
     entry = agent.held.inputs.get(task.needs)
     if entry is not None and entry.life.state == "running":
         return entry
-    agent.tell(ForgetFrame(task.needs, "input"))
+    agent.instruct(ForgetFrame(task.needs, "input"))
     return None
 
 
 def _leave(agent: Agent, entry: HeldInput, state: str, now: float) -> None:
-    """The input goes; unless it came again under a later attempt, which is queued now, or is
-    dropped with an event if the output took its room."""
+    """Remove the input; unless it came again under a later attempt, which is queued now, or dropped
+    with an event if the output took its room."""
     again = entry.again
     if again is None:
-        forget_input(agent, entry.name, state, now)
+        forget_input(agent, entry, state, now)
         return
-    entry.life.move(state, now)
-    agent.held.remove_input(entry.name)
-    successor = replace(
-        entry, head=again, arrived_at=now, again=None, life=Life("task", entry.name, "arrived")
-    )
-    successor.early_since = now
+    agent.held.move_input(entry, state, now)
+    agent.held.remove_input(entry)
+    life = life_of("task", entry.name, "arrived", agent.cause, agent.now)
+    successor = replace(entry, head=again, arrived_at=now, again=None, life=life)
     agent.held.add_input(successor)
-    successor.life.move("waiting" if agent.partitions.taking(entry.key) else "early", now)
+    to = "waiting" if agent.partitions.taking(entry.key) else "early"
+    agent.held.move_input(successor, to, now, "it came again while its earlier attempt ran")
     if room.lacking_nbytes(agent, 0) > 0:
         drop(agent, successor, "too_large", "its earlier attempt's output took its room", now)
 
 
 def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
-    """An output that was held before is overwritten in the spool by the same bits."""
+    """If the same output is held already, the spool has overwritten it with the same bits."""
     name = event.task.makes
-    if name in agent.held.outputs:
-        agent.held.remove_output(name).life.move("replaced", now)
+    before = agent.held.outputs.get(name)
+    if before is not None:
+        agent.held.move_output(before, "replaced", now)
+        agent.held.remove_output(before)
     head = replace(event.emitted, attempt=event.task.attempt)
-    output = HeldOutput(head, Life("output", name, "made"))
+    output = HeldOutput(head, life_of("output", name, "made", agent.cause, agent.now))
     agent.held.add_output(output)
     return output
 
 
 def _route(agent: Agent, output: HeldOutput, now: float) -> None:
-    """A `send` that came before the output is a better route than the list's, until a newer
-    assignment says what is better by then."""
-    to = dependent_of(output, agent.assignment)
-    wish = agent.wishes.pop(output.name)
-    if wish is not None and wish[1] == agent.stamp:
-        to = wish[0]
+    """A `send` command that came before the output overrides the assignment's dependents, until a
+    newer assignment arrives."""
+    to = dependent_of(agent, output)
+    requested = agent.requested_sends.pop(output.name)
+    if requested is not None and requested[1] == agent.stamp:
+        to = requested[0]
     if to is None:
-        output.life.move("parked", now)
+        agent.held.move_output(output, "parked", now, "nobody is listed for it")
     else:
         forward(agent, output, to, now)
 
@@ -130,7 +131,7 @@ def _done(
     return TaskDone(
         task=event.task,
         at_s=now,
-        waited_s=agent.seat.waited_s,
+        waited_s=agent.slot.waited_s,
         decode_s=event.decode_s,
         compute_s=event.compute_s,
         encode_s=event.encode_s,
@@ -142,12 +143,12 @@ def _done(
 
 
 def _ruined(agent: Agent, event: ExecutionFailed, now: float) -> None:
-    """The partition left memory by itself. What waits for it stays: the orchestrator re-plans."""
-    record = agent.seated()
-    assert agent.seat.partition is not None
-    agent.seat.vacated(agent.seat.partition, None)
+    """The partition is unusable and left memory. Its inputs stay: the orchestrator re-plans."""
+    record = agent.occupant()
+    assert agent.slot.partition is not None
+    agent.slot.vacated(agent.slot.partition, None)
     if record is None:
         return
-    record.fail(Failure(event.kind, event.reason), now)
+    agent.partitions.fail(record, Failure(event.kind, event.reason), now)
     if not record.listed:
         agent.partitions.remove(record)

@@ -1,3 +1,3 @@
-"""Rules for frames: which are taken, where they wait, where outputs go, what gives way.
-Running them is `execution`'s.
+"""Rules for frames: which are accepted, where outputs go, and what is dropped for want of room.
+Running tasks on them is decided in `execution`.
 """

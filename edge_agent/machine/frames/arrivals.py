@@ -12,12 +12,11 @@ from edge_agent.machine.frames import room
 from edge_agent.machine.frames.dropping import drop, refuse
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import NO_ROOM, FrameArrived, FrameHead, FrameLost
-from edge_agent.machine.records.held import HeldInput, key_of
+from edge_agent.machine.records.held_frames import HeldInput, key_of
 from edge_agent.machine.records.instructions import ForgetFrame
 from edge_agent.machine.records.partitions import Partition
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.transitions import life_of
 from wire.errors import Malformed, TooLarge
-from wire.ids import ActivationId
 from wire.messages.events import FrameDropped, FrameReceived
 
 
@@ -32,8 +31,8 @@ def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
 
 
 def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
-    """Never whole here. A lost repeat of what is held changes nothing. If the spool had no room,
-    early frames make some for the next try, and the orchestrator what it can."""
+    """It never was complete here. If it repeated a frame that is held, nothing is lost. If the
+    spool had no room, early frames are dropped to make room for the next try."""
     if event.activation in agent.held.inputs:
         return
     kind = event.kind
@@ -50,20 +49,18 @@ def _new(agent: Agent, event: FrameArrived, now: float) -> None:
     if taker and is_finished(agent, taker, head):
         agent.counts["repeated_frames"] += 1
         _report_received(agent, head, event.sender, now)
-        agent.tell(ForgetFrame(head.activation, "input"))
+        agent.instruct(ForgetFrame(head.activation, "input"))
     elif taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
         refuse(agent, head, "too_large", _over_bound(head, taker))
     elif not room.fits(agent, head, now, wanted=taker is not None):
         refuse(agent, head, "too_large", _over_hold(agent, head))
     elif taker:
-        _admit(agent, event, now).life.move("waiting", now)
+        agent.held.move_input(_admit(agent, event, now), "waiting", now)
         _report_received(agent, head, event.sender, now)
     elif agent.held.early_nbytes + head.nbytes > agent.early_limits.early_nbytes:
         refuse(agent, head, "early", "no partition takes it, and too much waits for one already")
     else:
-        entry = _admit(agent, event, now)
-        entry.early_since = now
-        entry.life.move("early", now)
+        agent.held.move_input(_admit(agent, event, now), "early", now)
 
 
 def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
@@ -73,7 +70,7 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
         sender=event.sender,
         arrived_at=now,
         order=agent.order_of(name.run),
-        life=Life("task", name, "arrived"),
+        life=life_of("task", name, "arrived", agent.cause, agent.now),
         opened=not event.head.barrier or name in agent.opened,
     )
     agent.held.add_input(entry)
@@ -81,7 +78,7 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
 
 
 def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
-    """It overwrote its own copy in the spool, so there is nothing to forget."""
+    """It overwrote the copy in the spool, so there is nothing to remove there."""
     entry, head = agent.held.inputs[event.head.activation], event.head
     agent.counts["repeated_frames"] += 1
     entry.sender = event.sender
@@ -94,8 +91,8 @@ def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
 
 
 def _renew(agent: Agent, entry: HeldInput, head: FrameHead, now: float) -> None:
-    """What came lies in the spool now, whichever attempt it is of; attempts only rise. If that
-    cannot be used, nothing is left that can."""
+    """The new copy is in the spool now, whichever attempt it is of; the attempt noted only rises.
+    If the new copy cannot be used, there is no other."""
     taker = agent.partitions.taking(entry.key)
     if key_of(head) != entry.key:
         drop(agent, entry, Malformed.kind, "it came again as a frame of another model", now)
@@ -116,50 +113,50 @@ def is_finished(agent: Agent, taker: Partition, head: FrameHead) -> bool:
 
 
 def settle_inputs(agent: Agent, now: float) -> None:
-    """The assignment changed: early frames may have found their partition, others lost theirs."""
-    for entry in list(agent.held.inputs.values()):
-        taker = agent.partitions.taking(entry.key)
-        if entry.life.state == "early" and taker:
-            _adopt(agent, entry, taker, now)
-        elif entry.life.state == "waiting" and not taker:
-            entry.early_since = now
-            entry.life.move("early", now, "its partition is not listed any more")
+    """The assignment changed: early frames may have a partition now, others none any more."""
+    for key, queue in list(agent.held.queues.items()):
+        taker = agent.partitions.taking(key)
+        if taker is not None:
+            for entry in list(queue.early.values()):
+                _adopt(agent, entry, taker, now)
+        else:
+            for entry in list(queue.waiting.values()):
+                why = "its partition is not listed any more"
+                agent.held.move_input(entry, "early", now, why)
     _bound_early(agent, now)
 
 
 def _adopt(agent: Agent, entry: HeldInput, taker: Partition, now: float) -> None:
     if is_finished(agent, taker, entry.head):
-        entry.life.move("done", now, "before")
-        agent.held.remove_input(entry.name)
-        agent.tell(ForgetFrame(entry.name, "input"))
+        forget_input(agent, entry, "done", now, "it was computed before")
     elif entry.head.raw_nbytes > taker.assigned.accepts_nbytes:
         drop(agent, entry, "too_large", _over_bound(entry.head, taker), now)
         return
     else:
-        entry.life.move("waiting", now)
+        agent.held.move_input(entry, "waiting", now)
     _report_received(agent, entry.head, entry.sender, now)
 
 
 def _bound_early(agent: Agent, now: float) -> None:
-    """At the bound the newest early frames go, with an event each."""
-    nbytes = agent.held.early_nbytes
-    for entry in reversed(agent.held.early()):
-        if nbytes <= agent.early_limits.early_nbytes:
-            return
-        nbytes -= entry.head.nbytes
+    """Beyond their bound, the newest early frames are dropped, with an event each."""
+    held = agent.held
+    while held.early_nbytes > agent.early_limits.early_nbytes:
+        entry = held.newest_early()
+        assert entry is not None
         drop(agent, entry, "early", "no partition takes it, and too much waits for one", now)
 
 
 def expire_early(agent: Agent, now: float) -> None:
-    for entry in agent.held.early():
-        if now >= entry.early_since + agent.early_limits.early_s:
-            held_s = now - entry.early_since
-            drop(agent, entry, "early", f"no partition took it within {held_s:.0f} s", now)
+    while (entry := agent.held.oldest_early()) is not None:
+        held_s = now - entry.early_since
+        if now < entry.early_since + agent.early_limits.early_s:
+            return
+        drop(agent, entry, "early", f"no partition took it within {held_s:.0f} s", now)
 
 
 def early_wake_at(agent: Agent) -> float | None:
-    since = min((entry.early_since for entry in agent.held.early()), default=None)
-    return None if since is None else since + agent.early_limits.early_s
+    oldest = agent.held.oldest_early()
+    return None if oldest is None else oldest.early_since + agent.early_limits.early_s
 
 
 def _report_received(agent: Agent, head: FrameHead, sender: str, now: float) -> None:
@@ -177,9 +174,8 @@ def _over_hold(agent: Agent, head: FrameHead) -> str:
     return f"{head.nbytes} bytes, with {agent.held.nbytes} of {agent.capabilities.hold_nbytes} held"
 
 
-def forget_input(agent: Agent, name: ActivationId, state: str, now: float) -> None:
-    """It is of no use any more; not for one that runs."""
-    entry = agent.held.inputs[name]
-    entry.life.move(state, now)
-    agent.held.remove_input(name)
-    agent.tell(ForgetFrame(name, "input"))
+def forget_input(agent: Agent, entry: HeldInput, state: str, now: float, why: str = "") -> None:
+    """Remove an input that is no longer needed; its task must not be running."""
+    agent.held.move_input(entry, state, now, why)
+    agent.held.remove_input(entry)
+    agent.instruct(ForgetFrame(entry.name, "input"))

@@ -1,23 +1,23 @@
-"""Giving a frame up: always with an event, so that the orchestrator can have it sent again."""
+"""Dropping frames: always with an event, so that the orchestrator can have them sent again."""
 
 from __future__ import annotations
 
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import FrameHead
-from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.held_frames import HeldInput
 from edge_agent.machine.records.instructions import ForgetFrame
 from wire.messages.events import FrameDropped
 
 
 def drop(agent: Agent, entry: HeldInput, kind: str, reason: str, now: float) -> None:
-    """Give up a frame that is held."""
-    entry.life.move("dropped", now, kind)
-    agent.held.remove_input(entry.name)
+    """Drop a frame that is held."""
+    agent.held.move_input(entry, "dropped", now, kind)
+    agent.held.remove_input(entry)
     refuse(agent, entry.head, kind, reason)
 
 
 def refuse(agent: Agent, head: FrameHead, kind: str, reason: str) -> None:
-    """Give up a frame that just came."""
+    """Drop a frame that just arrived."""
     agent.counts[f"dropped_{kind}"] += 1
     agent.report(FrameDropped(head.activation, kind, reason))
-    agent.tell(ForgetFrame(head.activation, "input"))
+    agent.instruct(ForgetFrame(head.activation, "input"))

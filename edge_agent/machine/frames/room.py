@@ -1,11 +1,12 @@
-"""Room for frames: whether one more fits, and what gives way if not.
+"""Room for frames: whether one more fits, and what is dropped if not.
 
-What is held and what the running task will make stay within `hold_nbytes` together. Nobody
-reserved room for a frame that no partition takes, so such early frames give way first, the newest
-before the others. A task starts only when there is room for its output at the bound. With what the
-orchestrator reserves there always is; what else fills the device (items that were sent home, an
-earlier plan's outputs) is given `room_s` to be released, then the newest inputs that wait go.
-Outputs never do: only a release may take them. Whatever goes, goes with an event.
+The frames held and the output of the running task stay within `hold_nbytes` together. Nobody
+reserved room for a frame that no partition takes, so such early frames are dropped first, the
+newest before the others. A task starts only when there is room for the largest output that it may
+make. What the orchestrator reserves is always enough for that; frames beyond it (outputs that went
+to the orchestrator instead, or are of an earlier plan) are given `room_s` to be released, then the
+newest waiting inputs are dropped. Outputs never are: only a release removes them. Each drop is
+reported.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from __future__ import annotations
 from edge_agent.machine.frames.dropping import drop
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import FrameHead
-from edge_agent.machine.records.held import HeldInput
+from edge_agent.machine.records.held_frames import HeldInput
 from edge_agent.machine.records.partitions import Partition
 from wire.errors import TooLarge
 from wire.messages.assignment import PartitionAssignment
 
 
 def lacking_nbytes(agent: Agent, nbytes: int) -> int:
-    """How much too large `nbytes` more would be; 0 or less if they fit."""
+    """How many bytes are lacking to hold `nbytes` more; 0 or less if they fit."""
     taken = agent.held.nbytes + _promised_nbytes(agent)
     return taken + nbytes - agent.capabilities.hold_nbytes
 
 
 def _promised_nbytes(agent: Agent) -> int:
-    """What the running task's output may take."""
-    occupant = agent.seat.occupant
-    if occupant is None or agent.seat.task is None:
+    """The most that the running task's output may take."""
+    occupant = agent.slot.occupant
+    if occupant is None or agent.slot.task is None:
         return 0
     return _output_nbytes(agent, occupant)
 
@@ -38,7 +39,7 @@ def _output_nbytes(agent: Agent, assigned: PartitionAssignment) -> int:
 
 
 def fits(agent: Agent, head: FrameHead, now: float, *, wanted: bool) -> bool:
-    """Whether an arrival may stay; early frames give way to one that a partition takes."""
+    """Whether an arriving frame fits; early frames are dropped for one that a partition takes."""
     lacking = lacking_nbytes(agent, head.nbytes)
     if lacking > 0 and wanted and lacking <= agent.held.early_nbytes:
         _drop_early(agent, lacking, now)
@@ -47,46 +48,54 @@ def fits(agent: Agent, head: FrameHead, now: float, *, wanted: bool) -> bool:
 
 
 def clear_early(agent: Agent, now: float) -> None:
-    """A frame found no room before anybody could look at it."""
+    """The spool refused a frame for want of room: drop all early ones."""
     _drop_early(agent, agent.held.early_nbytes, now)
 
 
 def _drop_early(agent: Agent, lacking: int, now: float) -> int:
-    for entry in reversed(agent.held.early()):
-        if lacking <= 0:
-            break
+    """Drop the newest early frames; how many bytes are lacking after that."""
+    while lacking > 0 and (entry := agent.held.newest_early()) is not None:
         lacking -= entry.head.nbytes
         drop(agent, entry, "early", "no partition takes it, and others need the room", now)
     return lacking
 
 
-def is_made(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bool:
+def has_room_for_output(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bool:
     """Whether the task that takes `entry` may start: its output has room. False also if `entry`
-    itself had to go, for want of anything else that could."""
+    itself had to be dropped because nothing else could be."""
     makes = agent.held.outputs.get(record.makes(entry.name))
     replaced = makes.head.nbytes if makes else 0
     lacking = lacking_nbytes(agent, _output_nbytes(agent, record.assigned) - replaced)
     if lacking > 0:
         lacking = _drop_early(agent, lacking, now)
     if lacking <= 0:
-        agent.seat.wanting_since = None
+        agent.slot.lacking_room_since = None
         return True
-    if agent.seat.wanting_since is None:
-        agent.seat.wanting_since = now
-    if now < agent.seat.wanting_since + agent.limits.room_s:
+    if agent.slot.lacking_room_since is None:
+        agent.slot.lacking_room_since = now
+    if now < agent.slot.lacking_room_since + agent.limits.room_s:
         return False
     return _drop_waiting(agent, lacking, entry, now)
 
 
 def _drop_waiting(agent: Agent, lacking: int, entry: HeldInput, now: float) -> bool:
-    others = [other for other in agent.held.inputs.values() if other is not entry]
-    enough = sum(other.head.nbytes for other in others) >= lacking
-    for other in reversed(others) if enough else (entry,):
-        if lacking > 0:
-            lacking -= other.head.nbytes
-            drop(agent, other, TooLarge.kind, _no_room(agent, entry), now)
-    agent.seat.wanting_since = None
+    """Drop the newest inputs, or `entry` alone if all the others are not enough."""
+    enough = agent.held.inputs_nbytes - entry.head.nbytes >= lacking
+    for other in _newest_others(agent, entry, lacking) if enough else [entry]:
+        drop(agent, other, TooLarge.kind, _no_room(agent, entry), now)
+    agent.slot.lacking_room_since = None
     return enough
+
+
+def _newest_others(agent: Agent, entry: HeldInput, nbytes: int) -> list[HeldInput]:
+    chosen: list[HeldInput] = []
+    for other in agent.held.newest_inputs():
+        if nbytes <= 0:
+            break
+        if other is not entry:
+            chosen.append(other)
+            nbytes -= other.head.nbytes
+    return chosen
 
 
 def _no_room(agent: Agent, entry: HeldInput) -> str:
@@ -95,7 +104,7 @@ def _no_room(agent: Agent, entry: HeldInput) -> str:
 
 
 def wake_at(agent: Agent) -> float | None:
-    """When what waits for room has waited enough."""
-    since = agent.seat.wanting_since
-    idle = agent.seat.busy is None and not agent.stopping and not agent.log.full
+    """When the task that waits for room has waited `room_s`."""
+    since = agent.slot.lacking_room_since
+    idle = agent.slot.busy is None and not agent.stopping and not agent.log.full
     return since + agent.limits.room_s if since is not None and idle else None

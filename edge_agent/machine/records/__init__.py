@@ -1,3 +1,3 @@
-"""What the agent remembers and speaks: partitions, frames held, fetches, events, instructions.
-No rules: those are in the folders beside this.
+"""The agent's records (partitions, held frames, cache, slot ...), its events and its instructions.
+Decides nothing: the rules are in the folders beside this.
 """

@@ -1,6 +1,6 @@
-"""Everything that one agent knows: the parts that its rules read and change.
+"""Everything that one agent knows: the records that its rules read and change.
 
-Holds no rules itself beyond what every rule needs: telling the shell, and reporting an event.
+Has no rules itself beyond what every rule needs: instructing the shell, reporting an event.
 """
 
 from __future__ import annotations
@@ -8,76 +8,83 @@ from __future__ import annotations
 from collections import Counter
 
 from edge_agent import __version__
+from edge_agent.machine.records.bounded_dict import BoundedDict
 from edge_agent.machine.records.cache import Cache
-from edge_agent.machine.records.eventlog import EventLog
+from edge_agent.machine.records.cause import in_words
+from edge_agent.machine.records.event_log import EventLog
 from edge_agent.machine.records.fetches import Fetches
-from edge_agent.machine.records.held import Held
+from edge_agent.machine.records.held_frames import HeldFrames
 from edge_agent.machine.records.instructions import Instruction, SendFrame
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.machine.records.pace import Pace
-from edge_agent.machine.records.partitions import Partition, Partitions
-from edge_agent.machine.records.publication import ResidencyBook, TelemetryBook
-from edge_agent.machine.records.remembered import Remembered
-from edge_agent.machine.records.seat import Seat
-from edge_agent.machine.records.transitions import Life
+from edge_agent.machine.records.partitions import Key, Partition, Partitions
+from edge_agent.machine.records.residency_schedule import ResidencySchedule
+from edge_agent.machine.records.slot import Slot
+from edge_agent.machine.records.telemetry_schedule import TelemetrySchedule
+from edge_agent.machine.records.transitions import life_of
 from wire import WIRE_VERSION
 from wire.ids import ActivationId
+from wire.lifecycle import Cause
 from wire.messages.assignment import Assignment, Limits
 from wire.messages.events import DeviceEvent
 from wire.messages.residency import Failure
 from wire.messages.state import Capabilities, DeviceState, Status
 
 Work = tuple[str, int, int, int]  # run, item, first and last segment
-Wish = tuple[str, tuple[int, int]]  # to whom, and the stamp of the assignment it was asked under
+SendTo = tuple[str, tuple[int, int]]  # whom, and the stamp of the assignment it was asked under
 
 
 class Agent:
-    """`counts` tells what was ignored or dropped, by a word each, for whoever watches.
-
-    Memories are bounded. Forgetting a finished task costs computing a late duplicate again;
-    forgetting a cancelled run costs computing its late frames; forgetting an early `open` or
-    `send` costs the orchestrator's asking again.
+    """Memories of the past are bounded. Forgetting a finished task costs computing a late duplicate
+    again; forgetting a cancelled run costs computing its late frames; forgetting an early `open`
+    or `send` costs the orchestrator's asking again.
     """
 
     def __init__(self, device: str, capabilities: Capabilities, limits: AgentLimits) -> None:
         self.device = device
         self.capabilities = capabilities
         self.limits = limits
-        self.life = Life("agent", device, "new")
-        self.boot = ""
-        self.predecessor: str | None = None  # whose retained state we found at first
-        self.connection = ""
-        self.now = 0.0
-        self.generation = 0
-        self.orchestrator_connection = ""
-        self.assignment: Assignment | None = None
+        self.cause = Cause(in_words)  # of what is done now
+        self.life = life_of("agent", device, "new", self.cause)
+        self.boot = ""  # set from `Started` on
+        self.predecessor: str | None = None  # boot whose retained state we found at first
+        self.connection = ""  # the broker's last; set from the first `Connected` on
+        self.now = 0.0  # of the event that is handled; never falls
+        self.generation = 0  # the highest seen; never falls
+        self.orchestrator_connection = ""  # of the orchestrator seen last
+        self.assignment: Assignment | None = None  # of the highest stamp seen
+        self.dependents: dict[Key, tuple[str, ...]] = {}  # of `assignment`, by cut; none is empty
         self.cache = Cache(capabilities.disk_budget_nbytes)
         self.fetches = Fetches(limits)
-        self.partitions = Partitions()
-        self.seat = Seat()
+        self.partitions = Partitions(self.cache, self.fetches, self.cause)
+        self.slot = Slot(self.cache)
         self.pace = Pace(limits)
-        self.held = Held()
+        self.held = HeldFrames(self.partitions.work_changed)
         self.log = EventLog(limits.log_events, limits.batch_events)
-        self.finished: Remembered[Work, int] = Remembered(limits.remembered)
-        self.opened: Remembered[ActivationId, bool] = Remembered(limits.remembered)
-        self.wishes: Remembered[ActivationId, Wish] = Remembered(limits.remembered)
-        self.cancelled: Remembered[tuple[str, int | None], bool] = Remembered(limits.remembered)
-        self.runs: Remembered[str, int] = Remembered(limits.remembered_runs)
-        self.arrivals = 0
-        self.unsent: dict[tuple[ActivationId, str], None] = {}
-        self.residency = ResidencyBook(limits)
-        self.telemetry = TelemetryBook(limits)
-        self.repeat_at: float | None = None
-        self.unsaid_since: float | None = None  # the first event that waits to be published
-        self.noted_seq, self.noted_at = 0, 0.0  # the newest event, and when it was seen first
-        self.stop_by: float | None = None
-        self.stop_reason = ""
+        # Attempts of tasks that were done here.
+        self.finished: BoundedDict[Work, int] = BoundedDict(limits.remembered)
+        # Inputs that a barrier does not hold back, come or not.
+        self.opened: BoundedDict[ActivationId, bool] = BoundedDict(limits.remembered)
+        # Where to send outputs that are still computed.
+        self.requested_sends: BoundedDict[ActivationId, SendTo] = BoundedDict(limits.remembered)
+        # Runs, and items of runs, whose frames are refused.
+        self.cancelled: BoundedDict[tuple[str, int | None], bool] = BoundedDict(limits.remembered)
+        self.run_orders: BoundedDict[str, int] = BoundedDict(limits.remembered_runs)
+        self.runs_seen = 0  # the highest of `run_orders`
+        # Whom to send outputs that are held, once there is a connection; empty while online.
+        self.queued_sends: dict[ActivationId, dict[str, None]] = {}
+        self.residency = ResidencySchedule(limits)
+        self.telemetry = TelemetrySchedule(limits)
+        self.repeat_at: float | None = None  # when to say again what was not acknowledged
+        self.stop_by: float | None = None  # set from the beginning of the end on
+        self.stop_reason = ""  # set with `stop_by`
         self.failure: Failure | None = None  # why the agent cannot go on, if it cannot
-        self.touched_at = 0.0
-        self.inventory_due = False
-        self.inventory_after_removal = False
+        self.touched_at = 0.0  # when frames came, went, or were all told
+        self.inventory_due = False  # to be reported as soon as there is a connection
+        self.inventory_after_removal = False  # the same, once nothing is being removed
+        # What was ignored, dropped or failed, by a word each, for whoever watches.
         self.counts: Counter[str] = Counter()
-        self.out: list[Instruction] = []
+        self.instructions: list[Instruction] = []  # of this event so far
 
     @property
     def online(self) -> bool:
@@ -93,56 +100,66 @@ class Agent:
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Generation and revision of the assignment that is obeyed."""
+        """Generation and revision of the assignment that is served."""
         return self.assignment.stamp if self.assignment else (0, 0)
 
     @property
     def early_limits(self) -> Limits:
         return self.assignment.limits if self.assignment else Limits()
 
-    def meet(self, generation: int) -> None:
-        """Whatever tells first of a newer generation: its orchestrator is to know what is here."""
+    def note_generation(self, generation: int) -> None:
+        """The first sign of a newer generation: its orchestrator needs our inventory."""
         if generation > self.generation:
             self.generation, self.inventory_due = generation, True
 
-    def tell(self, instruction: Instruction) -> None:
-        self.out.append(instruction)
+    def obey(self, assignment: Assignment) -> None:
+        """Serve this assignment from now on; `partitions` takes over its list separately."""
+        self.assignment = assignment
+        self.note_generation(assignment.generation)
+        self.dependents = {}
+        for route in assignment.routes:
+            if route.dependents:
+                self.dependents.setdefault((route.model, route.exact, route.cut), route.dependents)
+
+    def instruct(self, instruction: Instruction) -> None:
+        self.instructions.append(instruction)
 
     def report(self, event: DeviceEvent) -> None:
-        self.log.append(event)
+        self.log.append(event, self.now)
 
     def send(self, activation: ActivationId, to: str) -> None:
-        """Now, or as soon as there is a connection; bounded by the outputs held."""
+        """Send an output now, or as soon as there is a connection."""
         if self.online:
-            self.tell(SendFrame(activation, to))
+            self.instruct(SendFrame(activation, to))
         else:
-            self.unsent[activation, to] = None
+            self.queued_sends.setdefault(activation, {})[to] = None
 
-    def unsend(self, activation: ActivationId) -> None:
-        for pair in [pair for pair in self.unsent if pair[0] == activation]:
-            del self.unsent[pair]
+    def cancel_sends(self, activation: ActivationId) -> None:
+        self.queued_sends.pop(activation, None)
+
+    def send_queued(self) -> None:
+        """The connection is back: send what waited for it."""
+        queued, self.queued_sends = self.queued_sends, {}
+        for activation, parties in queued.items():
+            for to in parties:
+                self.instruct(SendFrame(activation, to))
 
     def order_of(self, run: str) -> int:
         """Runs are served in the order in which their first frame came."""
-        order = self.runs.get(run)
+        order = self.run_orders.get(run)
         if order is None:
-            self.arrivals += 1
-            order = self.arrivals
-        self.runs.put(run, order)
+            self.runs_seen += 1
+            order = self.runs_seen
+        self.run_orders.put(run, order)
         return order
 
     def is_cancelled(self, activation: ActivationId) -> bool:
         run, item = activation.run, activation.item
         return (run, None) in self.cancelled or (run, item) in self.cancelled
 
-    def pinned(self) -> set[str]:
-        """Blobs that must stay on disk: of what is listed, and of what is in memory."""
-        seated = self.seat.occupant.blobs if self.seat.occupant else ()
-        return self.partitions.pinned() | {blob.digest for blob in seated}
-
-    def seated(self) -> Partition | None:
+    def occupant(self) -> Partition | None:
         """The record of what is in memory, loading or leaving."""
-        partition = self.seat.partition
+        partition = self.slot.partition
         return self.partitions.get(partition) if partition else None
 
     def state(self, status: Status, reason: str | None = None) -> DeviceState:

@@ -9,25 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from wire.frame_head import FrameHead as FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
 from wire.messages.state import DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry
-
-
-@dataclass(frozen=True, slots=True)
-class FrameHead:
-    """A frame's header without its planes. `nbytes` is the encoded frame, `raw_nbytes` its
-    tensors decoded. The run's settings travel with the item from hop to hop."""
-
-    model: str
-    activation: ActivationId
-    attempt: int
-    exact: bool
-    barrier: bool
-    nbytes: int
-    raw_nbytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the agent's machine tells its shell to do: imperatives, carried out in order.
+"""What the agent's machine instructs its shell to do, in order.
 
 Whatever takes time is answered by an event: `FetchBlob` by `BlobFetched` or `FetchFailed`, `Load`
 by `PartitionReady` or `LoadRefused`, `Unload` by `PartitionGone`, `Execute` by `TaskExecuted` or
@@ -28,6 +28,10 @@ class FetchBlob:
     blob: BlobRef
     store_base: str
 
+    @property
+    def digest(self) -> str:
+        return self.blob.digest
+
 
 @dataclass(frozen=True, slots=True)
 class CancelFetch:
@@ -46,13 +50,17 @@ class RemoveBlobs:
 class Load:
     """Load a partition whose blobs are all cached. The shell refuses with `over_budget` rather
     than exceed `budget_nbytes`; `streamed`: keep only one segment's weights in memory. What it
-    prepares on disk may take `prepare_nbytes`, and is told by `SegmentsPrepared`."""
+    prepares on disk may take `prepare_nbytes`, and is reported by `SegmentsPrepared`."""
 
     number: int
     assigned: PartitionAssignment
     streamed: bool
     budget_nbytes: int
     prepare_nbytes: int = 0
+
+    @property
+    def partition(self) -> PartitionId:
+        return self.assigned.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ class SendFrame:
 
 @dataclass(frozen=True, slots=True)
 class ForgetFrame:
-    """Remove a frame from the spool, and what of it waits to be sent."""
+    """Remove a frame from the spool, and do not send it any more."""
 
     activation: ActivationId
     side: Side
@@ -88,7 +96,7 @@ class ForgetFrame:
 
 @dataclass(frozen=True, slots=True)
 class ObeyAssignment:
-    """The assignment that is obeyed now; the shell takes limits from it (spool, reassembly)."""
+    """This assignment is served from now on; the shell takes the limit of reassembly from it."""
 
     assignment: Assignment
 
@@ -115,7 +123,7 @@ class PublishTelemetry:
 
 @dataclass(frozen=True, slots=True)
 class StayDisconnected:
-    """Another agent took our identity: disconnect without a will, say so, end with an error."""
+    """Another agent took our identity: disconnect without a will and end with this error."""
 
     kind: str
     reason: str
@@ -132,7 +140,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Everything is said: disconnect orderly and end."""
+    """Everything is published: disconnect orderly and end."""
 
     reason: str
 
@@ -155,3 +163,11 @@ Instruction = (
     | GiveUp
     | Stop
 )
+
+_SHOWN = ("task", "partition", "digest", "activation", "side", "to", "reason")
+
+
+def in_words(instruction: Instruction) -> str:
+    """As logs show it: what is to be done, and to what."""
+    shown = [str(getattr(instruction, name)) for name in _SHOWN if hasattr(instruction, name)]
+    return " ".join([type(instruction).__name__, *shown])

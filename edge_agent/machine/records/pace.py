@@ -1,10 +1,10 @@
 """How long loading, running and evicting may take before they count as never answered.
 
-A limit is a floor, which covers what no estimate knows (a cold import, a full flash, loops), and
+A limit is a floor, which covers what no estimate knows (a cold import, a full flash, loops), plus
 many times what is expected: by bytes and by cost at the speed measured in this boot, or as long
-as the same partition took at its slowest, whichever is longer. Too long a limit delays help; too
-short a one kills a slow device's work, so all numbers are generous. Decides nothing else: what
-happens at a limit is `deadlines`.
+as the same partition took at its slowest, whichever is longer. Too long a limit delays the restart
+of a stuck agent; too short a one ends a slow device's work, so all numbers are generous. What
+happens at a limit is decided in `execution.deadlines`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from wire.messages.assignment import PartitionAssignment
 
 
 class Pace:
-    """Sums over this boot: multiply-adds by the segments' own estimate, and their seconds."""
-
     def __init__(self, limits: AgentLimits) -> None:
         self._limits = limits
-        self._cost = 0.0
-        self._cost_s = 0.0
+        self._cost = 0.0  # multiply-adds of all tasks in this boot, as the segments estimate them
+        self._cost_s = 0.0  # seconds that they took
 
     def learn_task(self, record: Partition | None, occupant: PartitionAssignment, s: float) -> None:
         """A task of `occupant` computed for `s` seconds."""
@@ -34,7 +32,7 @@ class Pace:
 
     @property
     def cost_per_s(self) -> float:
-        """As measured, but never below `least_cost_per_s`: what has no cost takes time too."""
+        """As measured, but at least `least_cost_per_s`: segments of no cost take time too."""
         limits = self._limits
         measured = self._cost / self._cost_s if self._cost_s > 0 else limits.cost_per_s
         return max(measured, limits.least_cost_per_s)

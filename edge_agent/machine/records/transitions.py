@@ -1,18 +1,16 @@
 """The one table of states and transitions, and the life of an entity that obeys it.
 
-Nothing else changes a state. A step that the table does not have is a fault in this program, so
-it raises with what the entity went through, instead of being guessed around.
+Nothing else changes a state. A step that the table does not have is a fault of this program: it
+raises with the entity's history instead of being worked around.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Literal
 
-from wire.errors import CrowdpipeError
+from wire.lifecycle import Cause, Lifecycle
 
 Kind = Literal["agent", "partition", "task", "output"]
-HISTORY = 16  # steps of an entity that an error can tell
 
 TABLE: dict[Kind, dict[str, frozenset[str]]] = {
     "agent": {
@@ -54,39 +52,6 @@ TABLE: dict[Kind, dict[str, frozenset[str]]] = {
 partition that leaves memory is `waiting` until its blobs are looked at again."""
 
 
-class IllegalTransition(CrowdpipeError):
-    """A step that the table does not have: a fault of this program; tells the history."""
-
-    kind = "illegal_transition"
-
-
-class Life:
-    """An entity's state, and the last `HISTORY` steps that led to it."""
-
-    __slots__ = ("_history", "entity", "kind", "state")
-
-    def __init__(self, kind: Kind, entity: object, state: str) -> None:
-        self.kind: Kind = kind
-        self.entity = entity
-        self.state = state
-        self._history: deque[tuple[float, str, str]] = deque(maxlen=HISTORY)
-
-    @property
-    def history(self) -> tuple[tuple[float, str, str], ...]:
-        """(when, state entered, why), oldest first."""
-        return tuple(self._history)
-
-    def move(self, to: str, now: float, why: str = "") -> None:
-        if to not in TABLE[self.kind][self.state]:
-            raise self.illegal(f"{self.state} -> {to} ({why})" if why else f"{self.state} -> {to}")
-        self._history.append((now, to, why))
-        self.state = to
-
-    def illegal(self, what: str) -> IllegalTransition:
-        steps = ", ".join(
-            f"{at:.3f} {state}{f' ({why})' if why else ''}" for at, state, why in self._history
-        )
-        return IllegalTransition(
-            f"{self.kind} {self.entity}: {what} is not a step that exists; "
-            f"it is {self.state} after: {steps or 'nothing'}"
-        )
+def life_of(kind: Kind, entity: object, state: str, cause: Cause, now: float = 0.0) -> Lifecycle:
+    """A new entity's; its history notes what the machine answers."""
+    return Lifecycle(TABLE[kind], kind, entity, state, now, cause)

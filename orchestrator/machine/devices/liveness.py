@@ -86,7 +86,8 @@ def _rebooted(state: State, device: Device) -> None:
     device.reside({})
     device.forgive()
     device.last_seq, device.gap, device.unacknowledged = None, None, 0
-    device.budget_limit_nbytes, device.applied_stamp = None, (0, 0)
+    device.forget_limits()
+    device.applied_stamp = (0, 0)
     device.offset_s, device.rtt_s = None, None
     state.commands.drop(device.name)
     if device.life.state != "lost":

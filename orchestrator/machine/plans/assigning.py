@@ -19,58 +19,41 @@ from orchestrator.planner.deferral import Outlook, waits
 from orchestrator.planner.offers import Offer, SegmentRange, fits
 from orchestrator.planner.partitioning import estimated_s
 from orchestrator.planner.ranking import Candidate, Choice, one_each, rank, spread
+from orchestrator.planner.rates import DeviceFacts, Rates
+from orchestrator.planner.rates import offer_of as planner_offer_of
 from orchestrator.planner.stages import stage_of
 from wire.manifest import Manifest
 
 HAS_ALL = ("cached", "loading", "resident", "evicting")
 MUST_EVICT_TIER = 4
 NEVER = float("inf")
+NO_RATES = Rates(usual=0.0)
 SOON_S = 1e-6  # floating point: what is due in less is due
 CONSIDERED = 64  # devices: more are not ranked for each partition
 OLDEST = 8  # items in flight by which a stage is judged: they are the furthest
 PACE_SLACK = 0.05  # estimates are no better: so much over the plan's pace is still in pace
 
 
-def offer_of(
-    state: State, device: Device, manifest: Manifest | None = None, exact: bool = False
-) -> Offer | None:
-    """With `manifest`, its speed is the one on that model in that mode."""
-    able, estimates, name = device.capabilities, state.estimates, device.name
+def facts_of(device: Device) -> DeviceFacts | None:
+    """What the planner is told of the device; None if it never said what it can."""
+    able = device.capabilities
     if able is None:
         return None
-    speed, hop_s = estimates.cost_per_s(name, device.telemetry), 0.0
-    if manifest is not None:
-        speed = estimates.speed_on(manifest, exact, name, device.telemetry)
-        hop_s = estimates.hop_s(manifest, exact, name)
-    return Offer(
-        budget_nbytes=device.budget_nbytes,
-        hold_nbytes=able.hold_nbytes,
-        disk_nbytes=able.disk_budget_nbytes,
-        max_opset=able.max_opset,
-        cost_per_s=speed,
-        link_nbytes_per_s=estimates.link_nbytes_per_s(name, device.telemetry),
-        device=name,
-        rtt_s=estimates.rtt_s(device.telemetry),
-        hop_s=hop_s,
-        told_nbytes=able.memory_budget_nbytes,
-    )
+    return DeviceFacts(device.name, able, device.telemetry, device.budget_nbytes, device.cached)
 
 
-def offers(
-    state: State,
-    manifest: Manifest | None = None,
-    exact: bool = False,
-    *,
-    hopeful: bool = False,
-) -> list[Offer]:
-    """What the usable devices bring; `hopeful` counts those that have yet to prove life."""
-    known = state.devices.hopeful if hopeful else state.devices.usable
-    listed = [
-        offer_of(state, device, manifest, exact)
-        for device in known.values()
-        if hopeful or state.usable(device)
-    ]
-    return sorted((each for each in listed if each is not None), key=lambda each: each.device)
+def offer_of(state: State, device: Device, manifest: Manifest, exact: bool) -> Offer | None:
+    """What it brings to this model in this mode."""
+    facts = facts_of(device)
+    if facts is None:
+        return None
+    return planner_offer_of(facts, state.estimates.rates_on(manifest, exact, device.name))
+
+
+def capacity_of(device: Device) -> Offer | None:
+    """What it could hold of any model, however fast it may be."""
+    facts = facts_of(device)
+    return None if facts is None else planner_offer_of(facts, NO_RATES)
 
 
 def offers_on(
@@ -130,7 +113,7 @@ def _refused(state: State, device: Device, placement: Placement) -> bool:
 def _fits(
     state: State, plan: Plan, placement: Placement, device: Device, *, streamed: bool
 ) -> bool:
-    offer = offer_of(state, device)
+    offer = capacity_of(device)
     part = placement.partition
     return offer is not None and fits(
         plan.manifest, part.first, part.last, offer, streamed=streamed

@@ -161,7 +161,9 @@ def draft(
     """A plan that is nobody's, with preliminary devices."""
     plan = Plan((manifest.digest, exact), manifest, want, shortlist=shortlist)
     overhead = state.options.frame_overhead_nbytes
-    plan.put(placement_of(manifest, exact, each, overhead, state.now) for each in ranges)
+    plan.put(
+        placement_of(manifest, exact, each, overhead, state.now, state.cause) for each in ranges
+    )
     choose(state, plan)
     return plan
 
@@ -244,7 +246,10 @@ def install(state: State, plan: Plan, ranges: Sequence[SegmentRange]) -> None:
         item.detours.clear()
         item.opened.clear()
     overhead = state.options.frame_overhead_nbytes
-    plan.put(placement_of(plan.manifest, plan.key[1], each, overhead, state.now) for each in ranges)
+    plan.put(
+        placement_of(plan.manifest, plan.key[1], each, overhead, state.now, state.cause)
+        for each in ranges
+    )
     plan.fleet, plan.fleet_since = state.devices.revision, state.now
     plan.retiring, plan.judged = False, True
     choose(state, plan)

@@ -7,7 +7,13 @@ from dataclasses import replace
 from itertools import islice
 
 from orchestrator.machine.plans import searching
-from orchestrator.machine.plans.assigning import compute_s, offer_of, offers_on, ranges_as_placed
+from orchestrator.machine.plans.assigning import (
+    capacity_of,
+    compute_s,
+    offer_of,
+    offers_on,
+    ranges_as_placed,
+)
 from orchestrator.machine.plans.planning import (
     best_ranges,
     draft,
@@ -20,7 +26,7 @@ from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, Want
 from orchestrator.machine.records.search import Asked, Search
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, SegmentRange, fits, mebibytes
+from orchestrator.planner.offers import Offer, SegmentRange, fits
 from orchestrator.planner.partitioning import check_wanted, estimated_s
 from orchestrator.planner.ranking import check_policy, duration
 from orchestrator.planner.stages import Work
@@ -28,6 +34,7 @@ from wire.errors import CrowdpipeError, FleetTooSmall, UnknownModel
 from wire.manifest import Manifest
 from wire.memory import resident_need, streamed_need
 from wire.messages.requests import Planned, PlannedPartition, RequestFailed, RequestPlan
+from wire.quantities import mebibytes
 
 LEFT_OUT_LIMIT = 64  # devices of which it is said why they are not in the plan
 
@@ -127,7 +134,7 @@ def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
 def _why_not(state: State, plan: Plan, device: Device, work: Work) -> str:
     life, manifest = device.life.state, plan.manifest
     said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
-    offer = offer_of(state, device)
+    offer = capacity_of(device)
     if life in said:
         return said[life]
     if offer is None or not state.devices.fresh(device):

@@ -4,7 +4,6 @@ waits for it. What follows from its answer is `planning`'s.
 
 from __future__ import annotations
 
-from orchestrator.machine.plans.assigning import offers
 from orchestrator.machine.records.events import PlanSearched
 from orchestrator.machine.records.instructions import SearchPlan
 from orchestrator.machine.records.plan import Plan, PlanKey, Want
@@ -64,9 +63,11 @@ def _question(
     hopeful = purpose == "submit"
     return Question(
         manifest=manifest,
-        fleet=tuple(offers(state, manifest, exact, hopeful=hopeful)),
+        fleet=state.devices.facts(hopeful=hopeful),
+        rates=state.estimates.rates(manifest, exact),
         wanted=want.partitions,
         work=state.estimates.work(manifest, exact, items),
+        loaded=frozenset(device.name for device in state.devices.holders((manifest.digest, exact))),
         only_whether=hopeful,
     )
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from orchestrator.machine.records.transitions import Lifecycle
 from wire.ids import PartitionId
+from wire.lifecycle import Lifecycle
 from wire.messages.residency import Failure, PartitionResidency
 from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
@@ -52,6 +52,7 @@ class Device:
     capabilities: Capabilities | None = None
     telemetry: Telemetry | None = None
     draining: bool = False
+    budget_nbytes: int = 0  # what partitions may take there; at most what it told
     last_life: float = float("-inf")  # last proof of life
     engaged_since: float | None = None  # since then it holds work, as far as was looked
     progress_at: float = float("-inf")  # when it last did anything for anyone
@@ -68,7 +69,6 @@ class Device:
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
     tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
-    budget_limit_nbytes: int | None = None  # if it once refused as too much what it had told
     reported_at: float = float("-inf")
     inventoried_at: float = float("-inf")
     doubtful: bool = False  # connected anew: what was under way to and from it may be lost
@@ -77,12 +77,6 @@ class Device:
     def reachable(self) -> bool:
         """Can be sent to and asked of: alive, or draining."""
         return self.life.state in ("alive", "draining")
-
-    @property
-    def budget_nbytes(self) -> int:
-        """What partitions may take there: as told, or less if it once refused as too much."""
-        told = self.capabilities.memory_budget_nbytes if self.capabilities else 0
-        return told if self.budget_limit_nbytes is None else min(told, self.budget_limit_nbytes)
 
     def status_of(self, partition: PartitionId) -> str | None:
         entry = self.residency.get(partition)
@@ -107,16 +101,24 @@ class Device:
         self._changed()
 
     def announce(self, capabilities: Capabilities) -> None:
+        before = self.capabilities.memory_budget_nbytes if self.capabilities is not None else None
         self.capabilities = capabilities
+        if capabilities.memory_budget_nbytes != before:
+            self.budget_nbytes = capabilities.memory_budget_nbytes
         self._changed()
         if self.keeper is not None:
             self.keeper.enabled(self)
 
     def limit_budget(self, nbytes: int) -> None:
         """It measured more than the formula says: plan smaller ranges for it from now on."""
-        self.budget_limit_nbytes = min(self.budget_nbytes, nbytes)
+        self.budget_nbytes = min(self.budget_nbytes, nbytes)
         if self.keeper is not None:
             self.keeper.enabled(self)
+
+    def forget_limits(self) -> None:
+        """Another process may take what it tells."""
+        if self.capabilities is not None:
+            self.budget_nbytes = self.capabilities.memory_budget_nbytes
 
     def reside(self, residency: Residencies) -> bool:
         """What it says of its partitions, all of them; whether that is news."""

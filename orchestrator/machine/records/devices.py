@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from operator import attrgetter
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.device import Device, Residencies
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
+from orchestrator.planner.rates import Fact
+from wire.lifecycle import Cause
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
 NEWEST = 16
+FACTS = attrgetter("name", "capabilities", "telemetry", "budget_nbytes", "cached")
 ASKED_OF = ("alive", "unproven")
 
 
@@ -24,8 +28,8 @@ class Devices:
     those and the ones that have yet to prove life. Both are true once the agenda's looks are done;
     one that fell silent this moment may still be listed."""
 
-    def __init__(self, agenda: Agenda, lease_s: float) -> None:
-        self._agenda, self._lease_s = agenda, lease_s
+    def __init__(self, agenda: Agenda, lease_s: float, cause: Cause) -> None:
+        self._agenda, self._lease_s, self._cause = agenda, lease_s, cause
         self._devices: dict[str, Device] = {}
         self._holders: dict[Mode, dict[str, Device]] = {}  # report a partition of the model
         self.now = 0.0
@@ -56,8 +60,10 @@ class Devices:
         """The device, added as unproven if it is new."""
         device = self._devices.get(name)
         if device is None:
-            life = Lifecycle("device", name, "unproven", now)
+            life = lifecycle_of("device", name, "unproven", now, self._cause)
             device = self._devices[name] = Device(name, life, self)
+            self.device_changed(device)
+            self._agenda.look("device", name)
         return device
 
     def forget(self, name: str) -> None:
@@ -85,6 +91,11 @@ class Devices:
     def holders(self, mode: Mode) -> list[Device]:
         """Those that report a partition of this model."""
         return list(self._holders.get(mode, {}).values())
+
+    def facts(self, *, hopeful: bool = False) -> tuple[Fact, ...]:
+        """What is known of those that may have work now, or later; in one step, however many."""
+        known = self.hopeful if hopeful else self.usable
+        return tuple(map(FACTS, known.values()))
 
     # --- who is asked for a sign of life ------------------------------------------------------
 

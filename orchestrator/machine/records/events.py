@@ -11,64 +11,18 @@ from typing import Literal
 
 from orchestrator.planner.offers import SegmentRange
 from orchestrator.planner.times import SegmentTime
+from orchestrator.run_record import Outcome as Outcome
+from orchestrator.run_record import StoredRun as StoredRun
+from wire.frame_head import FrameHead as FrameHead
+from wire.frame_head import TensorHead as TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
 from wire.messages.events import EventBatch
-from wire.messages.requests import Request, RunOptions
+from wire.messages.requests import Request
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
 from wire.messages.telemetry import Telemetry
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHead:
-    """Name, ONNX element type and shape of one tensor in a frame."""
-
-    name: str
-    element: int
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FrameHead:
-    """A frame's header without its planes."""
-
-    model: str
-    activation: ActivationId
-    attempt: int
-    exact: bool
-    nbytes: int
-    raw_nbytes: int
-    tensors: tuple[TensorHead, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The first terminal outcome of an item; `kind` None is a result."""
-
-    item: int
-    kind: str | None = None
-    reason: str = ""
-    acknowledged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as the journal has it. `model` is the digest. `inputs` are stored and not yet
-    released; `count` None while the client has not finished. `age_s` since it was accepted.
-    `fault`: kind and reason, if it ended as a whole before its items did."""
-
-    run: str
-    party: str
-    model_name: str
-    model: str
-    options: RunOptions
-    count: int | None
-    inputs: tuple[int, ...]
-    outcomes: tuple[Outcome, ...]
-    age_s: float
-    fault: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

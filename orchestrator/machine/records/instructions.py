@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from orchestrator.machine.records.events import Outcome
 from orchestrator.planner.question import Question
 from orchestrator.planner.times import SegmentTime
+from orchestrator.run_record import RunRecord
 from wire.ids import ActivationId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
@@ -41,15 +42,9 @@ class DropHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRun:
+class StoreRun(RunRecord):
     """Sync the run to disk, in one piece with the held frames of `inputs`."""
 
-    run: str
-    party: str
-    model_name: str
-    model: str
-    options: RunOptions
-    count: int | None
     inputs: tuple[int, ...] = ()
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
-from orchestrator.machine.records.transitions import Lifecycle
 from wire.elements import element
+from wire.lifecycle import Lifecycle
 from wire.manifest import Manifest, TensorSpec
+from wire.shapes import Sizes, shape_fault
 
 ItemKey = tuple[str, int]  # run and index
 
@@ -180,7 +181,7 @@ def input_fault(manifest: Manifest, head: FrameHead) -> str | None:
     fault = _names_fault("input", [spec.name for spec in manifest.inputs], head.tensors)
     if fault is not None:
         return fault
-    sizes: dict[str, tuple[int, str]] = {}
+    sizes: Sizes = {}
     tensors = {tensor.name: tensor for tensor in head.tensors}
     for spec in manifest.inputs:
         fault = _tensor_fault(spec, tensors[spec.name], manifest.symbols, sizes)
@@ -223,39 +224,11 @@ def _tensor_fault(
     spec: TensorSpec,
     tensor: TensorHead,
     symbols: dict[str, int],
-    sizes: dict[str, tuple[int, str]],
+    sizes: Sizes,
 ) -> str | None:
     if tensor.element != spec.element:
         return f"input '{spec.name}' is {_type(tensor.element)}; the model takes {spec.kind.name}"
-    if not spec.rank_known:
-        return None
-    if len(tensor.shape) != len(spec.dims):
-        return _shape_fault(spec, tensor, f"rank {len(spec.dims)} is needed")
-    for dim, size in zip(spec.dims, tensor.shape, strict=True):
-        fault = _dim_fault(dim, size, spec.name, symbols, sizes)
-        if fault is not None:
-            return _shape_fault(spec, tensor, fault)
-    return None
-
-
-def _dim_fault(
-    dim: str, size: int, where: str, symbols: dict[str, int], sizes: dict[str, tuple[int, str]]
-) -> str | None:
-    if dim.isdecimal():
-        return None if size == int(dim) else f"{dim} is needed where {size} is given"
-    if dim in symbols and size > symbols[dim]:
-        return f"'{dim}' may be at most {symbols[dim]} (set when the model was added: --max-shape)"
-    known, first = sizes.setdefault(dim, (size, where))
-    if known != size:
-        return f"'{dim}' is {known} in '{first}' and {size} here"
-    return None
-
-
-def _shape_fault(spec: TensorSpec, tensor: TensorHead, why: str) -> str:
-    given = ", ".join(map(str, tensor.shape))
-    return (
-        f"input '{spec.name}' has shape [{given}]; the model takes [{', '.join(spec.dims)}]: {why}"
-    )
+    return shape_fault(spec, tensor.shape, symbols, sizes)
 
 
 def _type(number: int) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from orchestrator.machine.records.item import ItemKey
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.planner.offers import SegmentRange, hold_need
 from orchestrator.planner.ranking import Choice
 from wire.ids import PartitionId
+from wire.lifecycle import Cause, Lifecycle
 from wire.manifest import Manifest, SegmentSpec
 
 
@@ -100,7 +101,12 @@ class Placement:
 
 
 def placement_of(
-    manifest: Manifest, exact: bool, each: SegmentRange, overhead_nbytes: int, now: float
+    manifest: Manifest,
+    exact: bool,
+    each: SegmentRange,
+    overhead_nbytes: int,
+    now: float,
+    cause: Cause,
 ) -> Placement:
     partition = PartitionId(manifest.digest, exact, each.first, each.last)
     return Placement(
@@ -108,6 +114,6 @@ def placement_of(
         streamed=each.streamed,
         segments=manifest.segments[each.first : each.last + 1],
         hop_nbytes=hold_need(manifest, each.first, each.last) + 2 * overhead_nbytes,
-        life=Lifecycle("placement", str(partition), "planned", now),
+        life=lifecycle_of("placement", str(partition), "planned", now, cause),
         meant=each.device,
     )

@@ -29,6 +29,7 @@ class Plans(Mapping[PlanKey, Plan]):
         self._known: dict[PlanKey, _Known] = {}
         self._on: dict[str, dict[PlanKey, Plan]] = {}  # by device that serves, or is likely to
         self._reserved: dict[str, int] = {}  # by device; none is 0
+        self._due: dict[str, dict[PlanKey, None]] = {}  # in flight, and to be assigned in part
         self._blocked: dict[str, dict[PlanKey, None]] = {}  # wait for room on the device
         self.unplaceable: dict[PlanKey, None] = {}  # wait for a device
         self._order = 0
@@ -52,7 +53,10 @@ class Plans(Mapping[PlanKey, Plan]):
         plan = self._plans.pop(key)
         plan.keeper = None
         plan.placements, plan.in_flight = [], {}
-        self._take_over(plan, self._known.pop(key), _Known())
+        known = self._known.pop(key)
+        self._take_over(plan, known, _Known())
+        for device in known.hops:
+            _put(self._due, device, key, False)
         self.unplaceable.pop(key, None)
 
     # --- by device ----------------------------------------------------------------------------
@@ -61,6 +65,10 @@ class Plans(Mapping[PlanKey, Plan]):
         """Plans of which the device serves something, or is likely to."""
         there = self._on.get(device, {})
         return sorted(there.values(), key=lambda plan: plan.order) if there else []
+
+    def due_on(self, device: str) -> list[PlanKey]:
+        """Plans with work that have yet to be assigned in part, and that the device may serve."""
+        return list(self._due.get(device, ()))
 
     def reserved_nbytes(self, device: str) -> int:
         """Worst-case bytes there of all items in flight."""
@@ -84,6 +92,9 @@ class Plans(Mapping[PlanKey, Plan]):
         fresh = _Known(plan.hops(), tuple(plan.devices()), known.items)
         self._known[plan.key] = fresh
         self._take_over(plan, known, fresh)
+        for device in known.hops:
+            _put(self._due, device, plan.key, False)
+        self._note_due(plan, fresh)
         if plan.unplaceable:
             self.unplaceable[plan.key] = None
         else:
@@ -97,6 +108,7 @@ class Plans(Mapping[PlanKey, Plan]):
         for device, nbytes in known.hops.items():
             self._reserve(device, nbytes)
         if known.items == 1:
+            self._note_due(plan, known)
             for device in known.serving:
                 self._agenda.look("device", device)  # it has a lease now
         self._agenda.look("assignment due", plan.key)
@@ -107,6 +119,8 @@ class Plans(Mapping[PlanKey, Plan]):
         for device, nbytes in known.hops.items():
             self._reserve(device, -nbytes)
         self._agenda.look("admission", plan.key)
+        if not known.items:
+            self._note_due(plan, known)
         self._agenda.look("plan", plan.key)  # other devices may have come meanwhile
 
     def _take_over(self, plan: Plan, before: _Known, after: _Known) -> None:
@@ -122,6 +136,11 @@ class Plans(Mapping[PlanKey, Plan]):
                 self._reserve(device, nbytes)
                 if nbytes > 0:
                     self._agenda.look("overfull", device)
+
+    def _note_due(self, plan: Plan, known: _Known) -> None:
+        due = plan.unassigned and known.items > 0
+        for device in known.hops:
+            _put(self._due, device, plan.key, due)
 
     def _index(self, plan: Plan, device: str, there: bool) -> None:
         if there:
@@ -141,3 +160,13 @@ class Plans(Mapping[PlanKey, Plan]):
         if nbytes < 0:
             for key in self._blocked.pop(device, ()):
                 self._agenda.look("admission", key)
+
+
+def _put(table: dict[str, dict[PlanKey, None]], device: str, key: PlanKey, there: bool) -> None:
+    """No device keeps an empty entry."""
+    if there:
+        table.setdefault(device, {})[key] = None
+    elif device in table:
+        table[device].pop(key, None)
+        if not table[device]:
+            del table[device]

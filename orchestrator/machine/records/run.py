@@ -16,9 +16,10 @@ from orchestrator.machine.records.agenda import Agenda, Look
 from orchestrator.machine.records.events import Outcome
 from orchestrator.machine.records.item import Involved, Item
 from orchestrator.machine.records.plan import PlanKey, Want
-from orchestrator.machine.records.spans import Spans
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
+from wire.lifecycle import Lifecycle
 from wire.messages.requests import RunOptions, RunStatus
+from wire.spans import Spans
 
 STATUS: dict[str, RunStatus] = {
     "gathering": "accepted",
@@ -170,7 +171,7 @@ class Run:
 
     def arrive(self, index: int, now: float) -> Item:
         """One more item, whose input is looked at next."""
-        life = Lifecycle("item", f"{self.run}/{index}", "arrived", now)
+        life = lifecycle_of("item", f"{self.run}/{index}", "arrived", now, self.life.cause)
         item = Item(self.run, index, life, self.agenda, self.involved, self.options.barrier)
         self.items[index] = item
         if len(self.items) == 1:

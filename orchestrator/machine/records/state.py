@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from orchestrator.machine.records.agenda import Agenda
+from orchestrator.machine.records.cause import in_words
 from orchestrator.machine.records.command_queue import CommandQueue
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.devices import Devices
@@ -23,6 +24,7 @@ from orchestrator.machine.records.runs import Runs
 from orchestrator.machine.records.search import Searches
 from orchestrator.planner.estimates import Estimates
 from wire.errors import UnknownModel
+from wire.lifecycle import Cause
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
 from wire.messages.commands import Report
@@ -50,7 +52,8 @@ class State:
         self.manifests: dict[str, Manifest] = {}  # by digest; exactly those of `models`
         self.agenda = Agenda()
         self.budget = InputBudget(options.input_spool_nbytes, self.agenda)
-        self.devices = Devices(self.agenda, options.lease_s)
+        self.cause = Cause(in_words)
+        self.devices = Devices(self.agenda, options.lease_s, self.cause)
         self.plans = Plans(self.agenda)
         self.runs = Runs(self.agenda, self.budget)
         self.involved = Involved()

@@ -1,20 +1,19 @@
 """The one table of states and transitions, for everything here that has a life.
 
-A transition that the table does not have raises `IllegalTransition` with that entity's history:
-it is a bug of ours, never a peer's, since what peers say is checked before.
+What checks it and remembers the steps is `wire.lifecycle`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Literal
 
+from wire.lifecycle import Cause, Lifecycle, Table
+
 Kind = Literal["device", "run", "item", "placement"]
-HISTORY = 32  # transitions remembered per entity
 
 _SERVED = ("assigned", "fetching", "cached", "loading", "resident", "failed", "planned")
 
-TABLE: dict[Kind, dict[str, tuple[str, ...]]] = {
+TABLE: dict[Kind, Table] = {
     # unproven: only retained words, or silent when asked. alive: proven. lost: will or lease.
     "device": {
         "unproven": ("alive", "draining", "lost"),
@@ -57,34 +56,8 @@ TABLE: dict[Kind, dict[str, tuple[str, ...]]] = {
 }
 
 
-class IllegalTransition(RuntimeError):
-    """The table has no such transition; the message carries the entity's history."""
-
-
-class Lifecycle:
-    """The state of one entity, and how it came there."""
-
-    __slots__ = ("history", "kind", "name", "since", "state")
-
-    def __init__(self, kind: Kind, name: str, state: str, now: float) -> None:
-        self.kind, self.name, self.state, self.since = kind, name, state, now
-        self.history: deque[tuple[float, str, str]] = deque([(now, state, "")], HISTORY)
-
-    def move(self, to: str, now: float, why: str = "") -> None:
-        if to not in TABLE[self.kind][self.state]:
-            past = " -> ".join(f"{state} at {at:.3f} ({why})" for at, state, why in self.history)
-            raise IllegalTransition(
-                f"{self.kind} {self.name}: {self.state} -> {to} ({why}); history: {past}"
-            )
-        self.state, self.since = to, now
-        self.history.append((now, to, why))
-
-    def settle(self, to: str, now: float, why: str = "") -> bool:
-        """Move unless there already; whether it moved."""
-        if self.state == to:
-            return False
-        self.move(to, now, why)
-        return True
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name}: {self.state}>"
+def lifecycle_of(
+    kind: Kind, name: str, state: str, now: float, cause: Cause | None = None
+) -> Lifecycle:
+    """A new entity's, in `state` since `now`; its history notes what the machine answers."""
+    return Lifecycle(TABLE[kind], kind, name, state, now, cause)

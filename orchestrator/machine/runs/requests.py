@@ -20,7 +20,7 @@ from orchestrator.machine.records.item import Item, input_fault
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.search import Search
 from orchestrator.machine.records.state import State
-from orchestrator.machine.records.transitions import Lifecycle
+from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
     aborting,
     attached_inputs,
@@ -87,7 +87,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         options=asked.options,
         count=asked.count,
         end_cut=len(manifest.segments),
-        life=Lifecycle("run", asked.run, "gathering", now),
+        life=lifecycle_of("run", asked.run, "gathering", now, state.cause),
         begun_at=now,
         active_at=now,
         heard_at=now,

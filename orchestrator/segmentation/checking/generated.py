@@ -29,7 +29,7 @@ STYLES: tuple[Style, ...] = ("varied", "ones", "zeros")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FillPlan:
     """How to fill the inputs: integers anywhere in their ranges, or all ones, or all zeros."""
 
     ranges: Mapping[str, InputRange]
@@ -40,7 +40,7 @@ def generate(
     manifest: Manifest,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
-    plan: Plan | None = None,
+    plan: FillPlan | None = None,
 ) -> dict[str, Array]:
     """An array for each input: normal floats; integers and booleans by `plan` (without one: ones,
     which are valid as ids and masks); the string "a". `sizes` sets symbolic dimensions; the
@@ -48,12 +48,12 @@ def generate(
     rng = np.random.default_rng(seed)
     symbols = {name: min(bound, DEFAULT_SIZE) for name, bound in manifest.symbols.items()}
     symbols.update(sizes or {})
-    chosen = plan or Plan({}, "ones")
+    chosen = plan or FillPlan({}, "ones")
     return {spec.name: _array(spec, symbols, rng, chosen) for spec in manifest.inputs}
 
 
 def _array(
-    spec: TensorSpec, symbols: Mapping[str, int], rng: np.random.Generator, plan: Plan
+    spec: TensorSpec, symbols: Mapping[str, int], rng: np.random.Generator, plan: FillPlan
 ) -> Array:
     shape = tuple(size_of(dim, dict(symbols)) for dim in spec.dims)
     if spec.kind is Element.STRING:
@@ -68,7 +68,7 @@ def _array(
 
 
 def _integers(
-    spec: TensorSpec, shape: tuple[int, ...], rng: np.random.Generator, plan: Plan
+    spec: TensorSpec, shape: tuple[int, ...], rng: np.random.Generator, plan: FillPlan
 ) -> Array:
     known = plan.ranges.get(spec.name, InputRange())
     if plan.style != "varied":
@@ -132,7 +132,7 @@ def _candidates(
     sizes = list(candidate_sizes(manifest))
     for seed in range(wanted):
         for some in sizes:
-            yield [generate(manifest, some, seed, Plan(ranges, style)) for style in STYLES]
+            yield [generate(manifest, some, seed, FillPlan(ranges, style)) for style in STYLES]
 
 
 def _first_taken(

@@ -19,7 +19,7 @@ from orchestrator.segmentation.checking.verify import (
     Array,
     Feeds,
     Outputs,
-    Settings,
+    RuntimeSettings,
     compare,
     is_inexact,
     open_session,
@@ -27,23 +27,23 @@ from orchestrator.segmentation.checking.verify import (
 )
 from wire.manifest import Reference
 
-DEFAULT = Settings()
-EXACT = Settings(optimise=False)
+DEFAULT = RuntimeSettings()
+EXACT = RuntimeSettings(optimise=False)
 OTHERS = (
     EXACT,
-    Settings(threads=2),
-    Settings(prepack=False),
-    Settings(optimise=False, prepack=False),
+    RuntimeSettings(threads=2),
+    RuntimeSettings(prepack=False),
+    RuntimeSettings(optimise=False, prepack=False),
 )
 EPSILONS = 84  # 1e-5 for float32
 
 
-Runs = dict[Settings, list[Outputs]]
+Runs = dict[RuntimeSettings, list[Outputs]]
 """The outputs of the whole model for each item, under each setting."""
 
 
 def run_all(
-    path: Path, items: Sequence[Feeds], done: Callable[[Settings], None] | None = None
+    path: Path, items: Sequence[Feeds], done: Callable[[RuntimeSettings], None] | None = None
 ) -> Runs:
     """Runs the model at `path` on `items` as devices run it and under each other setting, one
     session after the other; `done` hears of each."""

@@ -70,7 +70,9 @@ def run_chains(
     return [{name: to_array(values[name]) for name in names} for values in live]
 
 
-def run_whole(path: Path, feeds: Feeds, exact: bool, settings: Settings | None = None) -> Outputs:
+def run_whole(
+    path: Path, feeds: Feeds, exact: bool, settings: RuntimeSettings | None = None
+) -> Outputs:
     """The outputs by name of the author's file in one session."""
     return run_session(open_session(path, exact, settings), feeds)
 
@@ -84,7 +86,7 @@ def run_session(session: onnxruntime.InferenceSession, feeds: Feeds) -> Outputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RuntimeSettings:
     """How ONNX Runtime is to compute: what changes the last bits of its results."""
 
     optimise: bool = True
@@ -101,10 +103,10 @@ class Settings:
 
 
 def open_session(
-    path: Path, exact: bool, settings: Settings | None = None
+    path: Path, exact: bool, settings: RuntimeSettings | None = None
 ) -> onnxruntime.InferenceSession:
     """A session as devices open them (one thread, no spinning), or as `settings` say."""
-    wanted = settings or Settings(optimise=not exact)
+    wanted = settings or RuntimeSettings(optimise=not exact)
     level = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = (

@@ -1,10 +1,9 @@
-"""Where to cut: pure arithmetic over a line of trunk nodes.
+"""Where to cut: pure arithmetic over the trunk, as numbers.
 
 Each node has a cost and weights; each place between two nodes has a price in bytes, or cannot
 be cut. `choose` minimises, over all ways to cut, the sum of: how far each segment is from its
 share of the compute, how far it is above the limit on weights, and how many bytes cross. Exact,
-by dynamic programming: n places cost n² steps, so a very long
-line is thinned first.
+by dynamic programming: n places cost n² steps, so a very long trunk is thinned first.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SMALL_COST = 10_000_000.0  # multiply-adds too few to be worth a segment
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TrunkCosts:
     """The trunk as numbers: per node its cost and the bytes of weights that it is first to use;
     per place i (before node i, 1 <= i < n) the bytes that cross there, infinite if nothing may."""
 
@@ -45,33 +44,35 @@ class Line:
         return tuple(i for i in range(1, len(self)) if math.isfinite(self.crossing[i]))
 
 
-def choose(line: Line, max_segment_nbytes: int, segments: int | None = None) -> tuple[int, ...]:
+def choose(
+    trunk: TrunkCosts, max_segment_nbytes: int, segments: int | None = None
+) -> tuple[int, ...]:
     """The places to cut, ascending; `segments` - 1 of them if that number is asked for.
 
-    Fewer if the line has fewer places.
+    Fewer if the trunk has fewer places.
     """
-    places = _thinned(line, MAX_PLACES)
+    places = _thinned(trunk, MAX_PLACES)
     if segments is not None:
-        return _exactly(line, places, max_segment_nbytes, min(segments, len(places) + 1))
-    target = target_segments(line, max_segment_nbytes)
-    return _freely(line, places, max_segment_nbytes, target)
+        return _exactly(trunk, places, max_segment_nbytes, min(segments, len(places) + 1))
+    target = target_segments(trunk, max_segment_nbytes)
+    return _freely(trunk, places, max_segment_nbytes, target)
 
 
-def _thinned(line: Line, most: int) -> tuple[int, ...]:
+def _thinned(trunk: TrunkCosts, most: int) -> tuple[int, ...]:
     """At most `most` places: of neighbours, the one that the fewest bytes cross."""
-    places = line.places
+    places = trunk.places
     if len(places) <= most:
         return places
     groups = np.array_split(np.array(places), most)
-    return tuple(int(min(group, key=lambda place: line.crossing[place])) for group in groups)
+    return tuple(int(min(group, key=lambda place: trunk.crossing[place])) for group in groups)
 
 
-def target_segments(line: Line, max_segment_nbytes: int) -> int:
+def target_segments(trunk: TrunkCosts, max_segment_nbytes: int) -> int:
     """About how many segments to make: enough for the limit on weights, and for a fleet of some
     phones to share, but none that is too small to be worth its boundary."""
-    total = sum(line.weights)
+    total = sum(trunk.weights)
     least = math.ceil(total / max_segment_nbytes)
-    by_cost = max(1, int(sum(line.costs) / SMALL_COST))
+    by_cost = max(1, int(sum(trunk.costs) / SMALL_COST))
     by_weight = max(1, total // MIN_SEGMENT_NBYTES)
     return max(least, min(DEFAULT_SEGMENTS, max(by_cost, by_weight) if total else 1), 1)
 
@@ -79,14 +80,14 @@ def target_segments(line: Line, max_segment_nbytes: int) -> int:
 class _Prices:
     """What segments cost: between any two stops (the places and both ends)."""
 
-    def __init__(self, line: Line, stops: Sequence[int], limit: int, target: int) -> None:
+    def __init__(self, trunk: TrunkCosts, stops: Sequence[int], limit: int, target: int) -> None:
         at = list(stops)
-        costs = np.concatenate([[0.0], np.cumsum(line.costs)])[at]
+        costs = np.concatenate([[0.0], np.cumsum(trunk.costs)])[at]
         self._limit = limit
-        self._weights = np.concatenate([[0.0], np.cumsum(line.weights, dtype=np.float64)])[at]
+        self._weights = np.concatenate([[0.0], np.cumsum(trunk.weights, dtype=np.float64)])[at]
         share = max(float(costs[-1]), 1.0) / target
         self._loads = costs / share
-        self._ends = _boundary_prices(line, stops, target) + _epilogue_prices(line, stops, share)
+        self._ends = _boundary_prices(trunk, stops, target) + _epilogue_prices(trunk, stops, share)
 
     def until(self, end: int) -> NDArray[np.float64]:
         """Of the segments that end at stop `end`, by the stop where they begin: [end]."""
@@ -98,36 +99,36 @@ class _Prices:
         return np.asarray(prices, np.float64)
 
 
-def _boundary_prices(line: Line, stops: Sequence[int], target: int) -> NDArray[np.float64]:
+def _boundary_prices(trunk: TrunkCosts, stops: Sequence[int], target: int) -> NDArray[np.float64]:
     """Of ending a segment at each stop; the last end has no price."""
-    inner = np.array([line.crossing[stop] for stop in stops[1:-1]])
+    inner = np.array([trunk.crossing[stop] for stop in stops[1:-1]])
     prices = np.zeros(len(stops))
     if inner.size:
-        prices[1:-1] = BOUNDARY_PRICE * inner / _typical_boundary(line, stops, target)
+        prices[1:-1] = BOUNDARY_PRICE * inner / _typical_boundary(trunk, stops, target)
     return prices
 
 
-def _typical_boundary(line: Line, stops: Sequence[int], target: int) -> float:
+def _typical_boundary(trunk: TrunkCosts, stops: Sequence[int], target: int) -> float:
     """Bytes of a boundary that is small where it lies: the lowest eighth, over stretches of
     equal compute, of the least that crosses in each."""
-    done = np.cumsum(line.costs)
+    done = np.cumsum(trunk.costs)
     least: dict[int, float] = {}
     for stop in stops[1:-1]:
         part = int(target * done[stop - 1] / max(float(done[-1]), 1.0))
-        least[part] = min(least.get(part, math.inf), line.crossing[stop])
+        least[part] = min(least.get(part, math.inf), trunk.crossing[stop])
     low = float(np.quantile(list(least.values()), 0.125))
     return max(low, float(BOUNDARY_NOISE_NBYTES))
 
 
-def _epilogue_prices(line: Line, stops: Sequence[int], share: float) -> NDArray[np.float64]:
+def _epilogue_prices(trunk: TrunkCosts, stops: Sequence[int], share: float) -> NDArray[np.float64]:
     """Of ending a segment before a light node, such as the normalisation after a sum."""
-    light = [line.costs[stop] < LIGHT_SHARE * share for stop in stops[1:-1]]
+    light = [trunk.costs[stop] < LIGHT_SHARE * share for stop in stops[1:-1]]
     return EPILOGUE_PRICE * np.array([False, *light, False], np.float64)
 
 
-def _freely(line: Line, places: Sequence[int], limit: int, target: int) -> tuple[int, ...]:
-    stops = [0, *places, len(line)]
-    prices = _Prices(line, stops, limit, target)
+def _freely(trunk: TrunkCosts, places: Sequence[int], limit: int, target: int) -> tuple[int, ...]:
+    stops = [0, *places, len(trunk)]
+    prices = _Prices(trunk, stops, limit, target)
     best = np.full(len(stops), np.inf)
     best[0] = 0.0
     before = np.zeros(len(stops), np.int64)
@@ -138,10 +139,12 @@ def _freely(line: Line, places: Sequence[int], limit: int, target: int) -> tuple
     return _trace(stops, lambda end, _: int(before[end]))
 
 
-def _exactly(line: Line, places: Sequence[int], limit: int, segments: int) -> tuple[int, ...]:
+def _exactly(
+    trunk: TrunkCosts, places: Sequence[int], limit: int, segments: int
+) -> tuple[int, ...]:
     """As `_freely`, for each number of segments so far: row k is about k of them."""
-    stops = [0, *places, len(line)]
-    prices = _Prices(line, stops, limit, segments)
+    stops = [0, *places, len(trunk)]
+    prices = _Prices(trunk, stops, limit, segments)
     best = np.full((segments + 1, len(stops)), np.inf)
     best[0, 0] = 0.0
     before = np.zeros((segments + 1, len(stops)), np.int64)

@@ -5,9 +5,8 @@ more, in whose place it puts an external reference to the very file and offset. 
 that data (a memory map would bring it in: 2 MB around each byte that is looked at), so a model
 file of any size costs a few megabytes here, and every large tensor is external from then on.
 
-Follows the protobuf encoding (https://protobuf.dev/programming-guides/encoding) and the field
-numbers of onnx.proto; refuses bytes that do not parse. It does not judge the model: `source`
-does.
+Follows the field numbers of onnx.proto; refuses bytes that do not parse. It does not judge the
+model: `source` does.
 """
 
 from __future__ import annotations
@@ -17,6 +16,16 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from wire.errors import InvalidModel
+from wire.protobuf import (
+    BYTES,
+    FIXED_NBYTES,
+    VARINT,
+    VARINT_NBYTES,
+    parse_varint,
+    put_bytes,
+    put_number,
+    varint,
+)
 
 INLINE_NBYTES = 1024  # raw tensor data from this size on leaves the graph
 MAX_DEPTH = 64  # nesting of messages; protobuf's own readers stop at 100
@@ -33,10 +42,7 @@ _LISTS = (7, 8, 9)  # an attribute's floats, ints and strings, each perhaps a fi
 _RAW_DATA = 9
 _EXTERNAL_DATA = 13
 _DATA_LOCATION = 14
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_VARINT_NBYTES = 10
-_HEAD_NBYTES = 2 * _VARINT_NBYTES  # a field's key, and its number or length
-_FIXED_NBYTES = {_FIXED64: 8, _FIXED32: 4}
+_HEAD_NBYTES = 2 * VARINT_NBYTES  # a field's key, and its number or length
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class _Pieces:
         self.nbytes += len(made)
 
     def nest(self, number: int, child: _Pieces) -> None:
-        self.put(_key(number, _BYTES) + _varint(child.nbytes))
+        self.put(varint(number << 3 | BYTES) + varint(child.nbytes))
         self.parts.extend(child.parts)
         self.nbytes += child.nbytes
 
@@ -106,7 +112,7 @@ def _rewrite(file: BinaryIO, start: int, end: int, kind: str, location: str, dep
         if kind == "attribute" and entry.number in _LISTS:
             pieces.copy(entry.start, end)  # a forest's has millions, and no tensor is beside them
             break
-        child = children.get(entry.number) if entry.wire_type == _BYTES else None
+        child = children.get(entry.number) if entry.wire_type == BYTES else None
         if child is None or entry.end - entry.payload < INLINE_NBYTES:
             pieces.copy(entry.start, entry.end)
         elif child == "tensor":
@@ -119,7 +125,7 @@ def _rewrite(file: BinaryIO, start: int, end: int, kind: str, location: str, dep
 
 def _tensor(file: BinaryIO, entry: _Field, location: str) -> _Pieces:
     fields = list(_fields(file, entry.payload, entry.end))
-    raw = [one for one in fields if one.number == _RAW_DATA and one.wire_type == _BYTES]
+    raw = [one for one in fields if one.number == _RAW_DATA and one.wire_type == BYTES]
     external = any(one.number in (_EXTERNAL_DATA, _DATA_LOCATION) for one in fields)
     pieces = _Pieces()
     if external or not raw or raw[-1].end - raw[-1].payload < INLINE_NBYTES:
@@ -136,30 +142,13 @@ def _reference(location: str, offset: int, nbytes: int) -> bytes:
     """The fields external_data and data_location = EXTERNAL of a TensorProto."""
     pairs = (("location", location), ("offset", str(offset)), ("length", str(nbytes)))
     entries = b"".join(
-        _blob(_EXTERNAL_DATA, _blob(1, _utf8(k)) + _blob(2, _utf8(v))) for k, v in pairs
+        put_bytes(_EXTERNAL_DATA, put_bytes(1, _utf8(k)) + put_bytes(2, _utf8(v))) for k, v in pairs
     )
-    return entries + _key(_DATA_LOCATION, _VARINT) + _varint(1)
+    return entries + put_number(_DATA_LOCATION, 1)
 
 
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _blob(number: int, payload: bytes) -> bytes:
-    return _key(number, _BYTES) + _varint(len(payload)) + payload
-
-
-def _key(number: int, wire_type: int) -> bytes:
-    return _varint(number << 3 | wire_type)
-
-
-def _varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
 
 
 def _fields(file: BinaryIO, start: int, end: int) -> Iterator[_Field]:
@@ -169,14 +158,14 @@ def _fields(file: BinaryIO, start: int, end: int) -> Iterator[_Field]:
         key, used = _parse_varint(head, 0, at)
         number, wire_type = key >> 3, key & 7
         payload = stop = at + used
-        if wire_type == _BYTES:
+        if wire_type == BYTES:
             nbytes, used = _parse_varint(head, used, at)
             payload = at + used
             stop = payload + nbytes
-        elif wire_type == _VARINT:
+        elif wire_type == VARINT:
             stop = at + _parse_varint(head, used, at)[1]
         else:
-            stop += _FIXED_NBYTES.get(wire_type, end)
+            stop += FIXED_NBYTES.get(wire_type, end)
         if stop > end or number == 0:
             raise InvalidModel(_not_onnx(at))
         yield _Field(number, wire_type, at, payload, stop)
@@ -185,12 +174,10 @@ def _fields(file: BinaryIO, start: int, end: int) -> Iterator[_Field]:
 
 def _parse_varint(head: bytes, start: int, at: int) -> tuple[int, int]:
     """The number that begins at `head[start]`, and where it ends; `at` is for the error."""
-    value = 0
-    for place, byte in enumerate(head[start : start + _VARINT_NBYTES]):
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return value, start + place + 1
-    raise InvalidModel(_not_onnx(at))
+    found = parse_varint(head, start)
+    if found is None:
+        raise InvalidModel(_not_onnx(at))
+    return found
 
 
 def _not_onnx(at: int) -> str:

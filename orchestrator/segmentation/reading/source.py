@@ -38,7 +38,7 @@ MAX_SKELETON_NBYTES = 1 << 30  # a graph without its weights; protobuf stops at 
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class FileRange:
     """Bytes of a file: those of one tensor, checked against the file's size."""
 
     path: Path
@@ -157,7 +157,7 @@ def _check_tensor(tensor: onnx.TensorProto, path: Path) -> None:
         )
 
 
-def _range_of(tensor: onnx.TensorProto, path: Path) -> Range:
+def _range_of(tensor: onnx.TensorProto, path: Path) -> FileRange:
     """Where an external tensor's bytes are; every claim checked against the file system."""
     if element_of(tensor) is Element.STRING:
         raise InvalidModel(f"weight {tensor.name!r} is of strings, which cannot be external")
@@ -175,7 +175,7 @@ def _range_of(tensor: onnx.TensorProto, path: Path) -> Range:
             f"weight {tensor.name!r} lies beyond the end of {claim.location}; "
             "the file is truncated or belongs to another model"
         )
-    return Range(file, claim.offset, nbytes)
+    return FileRange(file, claim.offset, nbytes)
 
 
 def _inside(location: str, path: Path, name: str) -> Path:

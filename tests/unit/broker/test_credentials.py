@@ -123,5 +123,11 @@ def test_the_password_line_is_the_one_mosquitto_passwd_writes():
     assert line == f"phone:$7$101${salt}${derived}"
 
 
+def test_only_what_cannot_be_guessed_is_hashed_without_stretching(tmp_path: Path):
+    generated = Credentials(tmp_path).add("phone", "device").secret
+    assert password_line("phone", generated).startswith("phone:$7$1$")
+    assert password_line("phone", generated[:-1]).startswith("phone:$7$101$")
+
+
 def test_salts_differ():
     assert len({password_file({"a": "x"}) for _ in range(5)}) == 5

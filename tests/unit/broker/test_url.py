@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_config.knock import connect_packet
 from broker_config.url import BrokerUrl, parse_url
+from bus.knock import connect_packet
 from wire.errors import InvalidUrl
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1)
@@ -15,6 +15,13 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), m
 def test_an_address_survives_being_written_and_read(user: str, secret: str, port: int, tls: bool):
     url = BrokerUrl("broker.example", port, tls, user, secret)
     assert parse_url(str(url)) == url
+
+
+@given(st.none() | st.integers(8192, 1 << 30))
+def test_an_address_may_tell_a_limit_that_the_broker_does_not_announce(nbytes: int | None):
+    url = BrokerUrl("host", 1883, user="ann", secret="s", packet_nbytes=nbytes)
+    assert parse_url(str(url)) == url
+    assert parse_url(url.shown).packet_nbytes == nbytes
 
 
 def test_the_port_has_a_default():
@@ -35,7 +42,17 @@ def test_a_shown_address_has_no_secret():
 
 @pytest.mark.parametrize(
     "text",
-    ["host:1883", "http://host", "mqtt://", "mqtt://h:99999", "mqtt://h/topic", "", "mqtt://h:x"],
+    [
+        "host:1883",
+        "http://host",
+        "mqtt://",
+        "mqtt://h:99999",
+        "mqtt://h/topic",
+        "",
+        "mqtt://h:x",
+        "mqtt://h?a=b",
+        "mqtt://h?packet_nbytes=9",
+    ],
 )
 def test_what_is_no_address_is_refused_with_an_example(text: str):
     with pytest.raises(InvalidUrl, match="mqtt://"):

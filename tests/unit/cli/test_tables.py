@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from crowdpipe.cli.devices import devices_table
 from crowdpipe.cli.tables import plain_table
-from crowdpipe.client.fleet import Device
+from crowdpipe.client.fleet import DeviceReport
 from wire.ids import PartitionId
 from wire.messages.residency import Failure, PartitionResidency, Residency
 from wire.messages.state import Capabilities, DeviceState
@@ -32,12 +32,12 @@ TOLD = Telemetry(
 FAILED = Failure("over_budget", "it needs 24.3 MiB and the budget is 16.0 MiB")
 
 
-def device(name: str) -> Device:
+def device(name: str) -> DeviceReport:
     part = PartitionResidency(PartitionId("d" * 32, False, 0, 3), "minilm", "resident", 1, 1)
     failed = PartitionResidency(
         PartitionId("d" * 32, False, 9, 12), "minilm", "failed", 1, 1, failure=FAILED
     )
-    return Device(
+    return DeviceReport(
         name,
         DeviceState("online", "c", "b", "0.1.0", 1, ABLE),
         TOLD,
@@ -57,7 +57,7 @@ def shown(thing: RenderableType, width: int) -> str:
     "name", ["phone-1", "living-room-tablet-2", "a-name-of-thirty-two-characters-"]
 )
 def test_devices_are_readable(width: int, name: str) -> None:
-    text = shown(devices_table([device(name), Device("phone-9")]), width)
+    text = shown(devices_table([device(name), DeviceReport("phone-9")]), width)
     assert max(map(len, text.splitlines())) <= width
     for whole in ("battery", "↑87 %", "31", "183 MiB", "512 MiB", "12", "123 MiB", "resident"):
         assert whole in text

@@ -98,7 +98,7 @@ class AnyNetwork(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(surroundings, "ANSWER_LIMIT_S", LIMIT_S)
-        self.machine = ClientMachine()
+        self.machine = ClientMachine(validate=True)
         self.desk = Desk()
         self.now = 0.0
         self.life = 1
@@ -303,7 +303,7 @@ TestAnyNetworkCounted.settings = TestAnyNetwork.settings
 
 def test_a_run_that_lacks_credit_asks_again_though_nothing_is_under_way() -> None:
     """The message that says that there is room again may be lost, with a broker for instance."""
-    machine = ClientMachine()
+    machine = ClientMachine(validate=True)
     machine.handle(happened.RunAsked(RUN, "model", RunOptions(), None, WINDOW, 60.0), 0.0)
     machine.handle(happened.OrchestratorSeen(True, "life"), 0.0)
     machine.handle(happened.Connected(), 0.0)

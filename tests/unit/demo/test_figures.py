@@ -5,16 +5,16 @@ from dataclasses import replace
 from rich.console import Console
 
 from crowdpipe.demo.figures import (
-    Answer,
     DemoFigures,
     DeviceFigures,
     ModelFigures,
+    NearestSentence,
     PhaseFigures,
     device_figures,
 )
-from crowdpipe.demo.reference import Reference
+from crowdpipe.demo.reference import SingleProcess
 from crowdpipe.demo.tables import answer_table, conclusions, device_tables, run_table
-from crowdpipe.watching.observation import Load, Observation
+from crowdpipe.watching.observation import Observation, ObservedLoad
 
 
 def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) -> PhaseFigures:
@@ -24,7 +24,7 @@ def phase(name: str, latency_s: float, results: int = 60, diff: float = 3e-7) ->
 
 
 def device(name: str, rise: int) -> DeviceFigures:
-    load = Load(0, 3, 3, False, 0.5, 17 << 20, 0.2)
+    load = ObservedLoad(0, 3, 3, False, 0.5, 17 << 20, 0.2)
     return DeviceFigures(
         name,
         ((0, 3),),
@@ -58,9 +58,12 @@ FIGURES = DemoFigures(
     cold=phase("cold", 4.0),
     streaming=phase("streaming", 1.0),
     barrier=phase("barrier", 1.6),
-    single_process=Reference(0.3, 0.4, 180 << 20, "1.32.0"),
+    single_process=SingleProcess(0.3, 0.4, 180 << 20, "1.32.0"),
     devices=(device("phone-1", 40 << 20), device("phone-2", 20 << 20)),
-    answers=(Answer("It rains.", "It pours.", 0.81, True), Answer("Buy.", "Sell.", 0.5, False)),
+    answers=(
+        NearestSentence("It rains.", "It pours.", 0.81, True),
+        NearestSentence("Buy.", "Sell.", 0.5, False),
+    ),
     timeline="/tmp/timeline.html",
     elapsed_s=20.0,
 )

@@ -39,7 +39,7 @@ def test_an_image_copies_what_exists_and_does_not_run_as_root(dockerfile: Path):
 
 
 def test_the_agents_image_holds_nothing_of_the_desk():
-    assert _copied(DOCKER / "Dockerfile.agent") == {"wire", "edge_agent", "docker/claim.py"}
+    assert _copied(DOCKER / "Dockerfile.agent") == {"wire", "bus", "edge_agent", "docker/claim.py"}
 
 
 def test_every_service_is_built_from_a_file_that_exists_and_uses_volumes_that_do():

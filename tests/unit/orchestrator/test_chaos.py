@@ -17,6 +17,7 @@ from orchestrator.machine.records import events as ev
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
+from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages import events as dev
 from wire.messages.assignment import Assignment
@@ -202,7 +203,16 @@ class Chaos(RuleBasedStateMachine):
             "failed": dev.TaskFailed(task, "compute_failed", "odd"),
             "dropped": dev.FrameDropped(at, "early", "odd"),
         }
-        head = ev.FrameHead(self.world.manifest.digest, at, 0, False, 10, 8, ())
+        head = FrameHead(
+            self.world.manifest.digest,
+            at,
+            0,
+            exact=False,
+            barrier=False,
+            nbytes=10,
+            raw_nbytes=8,
+            tensors=(),
+        )
         agent = self.world.agents.get(name)
         if what == "result":
             self.world.tell(ev.ResultArrived(name, head))

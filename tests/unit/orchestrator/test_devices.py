@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.device import Device
-from orchestrator.machine.records.spans import Spans
-from orchestrator.machine.records.transitions import TABLE, IllegalTransition, Lifecycle
+from orchestrator.machine.records.transitions import TABLE, lifecycle_of
 from tests.support.fake_fleet import FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
+from wire.lifecycle import HISTORY, IllegalTransition
 from wire.messages import commands as cmd
 from wire.messages import events as dev
 from wire.messages.assignment import Assignment
@@ -358,31 +355,19 @@ def test_nothing_is_published_while_disconnected() -> None:
 
 
 def test_an_illegal_transition_raises_with_the_history() -> None:
-    life = Lifecycle("item", "r/0", "arrived", 1.0)
+    life = lifecycle_of("item", "r/0", "arrived", 1.0)
     life.move("storing", 2.0, "it came")
     with pytest.raises(IllegalTransition, match=r"storing -> admitted.*arrived at 1\.000.*it came"):
         life.move("admitted", 3.0)
 
 
 def test_histories_are_bounded() -> None:
-    life = Lifecycle("device", "a", "alive", 0.0)
+    life = lifecycle_of("device", "a", "alive", 0.0)
     for at in range(1000):
         life.move("lost" if at % 2 == 0 else "alive", float(at))
-    assert len(life.history) == 32
+    assert len(life.history) == HISTORY
 
 
 def test_every_state_named_in_the_table_is_a_row_of_it() -> None:
     for rows in TABLE.values():
         assert {to for row in rows.values() for to in row} <= set(rows)
-
-
-@given(st.lists(st.integers(0, 40)))
-def test_spans_hold_what_was_added_as_the_fewest_ranges(items: list[int]) -> None:
-    spans = Spans(items)
-    held = sorted(set(items))
-    ranges = spans.ranges()
-    assert [i for first, last in ranges for i in range(first, last + 1)] == held
-    assert all(a[1] + 1 < b[0] for a, b in itertools.pairwise(ranges))
-    assert len(spans) == len(held)
-    assert all((i in spans) == (i in held) for i in range(-1, 42))
-    assert spans.highest == (held[-1] if held else -1)

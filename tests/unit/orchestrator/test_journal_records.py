@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from orchestrator.adapters.journal import Journal
+from orchestrator.run_record import Outcome, RunRecord
 from wire.errors import DiskFull, OperatorError
 from wire.messages.requests import RunOptions
 
 LIMIT_S = 20.0
 RUN = RunRecord("r1", "clients/me/s1", "tiny", "ab" * 32, RunOptions(exact=True), 3)
-RESULT = OutcomeRecord(0, None, "")
+RESULT = Outcome(0, None, "")
 
 
 class Answers:
@@ -77,14 +78,14 @@ def test_what_was_stored_is_replayed(tmp_path: Path, answers: Answers):
     for item in range(3):
         journal.store_input("r1", item, b"input %d" % item, answers.to("input"))
     journal.store_outcome("r1", RESULT, b"result", answers.to("outcome"))
-    journal.store_outcome("r1", OutcomeRecord(2, "no_device", "none"), None, answers.to("outcome"))
+    journal.store_outcome("r1", Outcome(2, "no_device", "none"), None, answers.to("outcome"))
     journal.forget_inputs("r1", (0,))
     journal.store_count("r1", 5)
     journal = reopened(journal, path)
     (run,) = journal.replay()
-    assert run.record == replace(RUN, count=5)
+    assert (run.run, run.party, run.options, run.count) == (RUN.run, RUN.party, RUN.options, 5)
     assert run.inputs == (1, 2)
-    assert run.outcomes == (RESULT, OutcomeRecord(2, "no_device", "none"))
+    assert run.outcomes == (RESULT, Outcome(2, "no_device", "none"))
     assert run.fault is None
     assert 0 <= run.age_s < LIMIT_S
     assert journal.input_frame("r1", 0) is None
@@ -143,7 +144,7 @@ def test_of_a_run_whose_inputs_do_not_fit_nothing_is_kept(tmp_path: Path, answer
     assert isinstance(error, DiskFull)
     assert answers.next() == ("other", (None,))
     journal = reopened(journal, path)
-    assert [run.record.run for run in journal.replay()] == ["r2"]
+    assert [run.run for run in journal.replay()] == ["r2"]
     assert journal.input_frame("r1", 0) is None
     journal.close()
 
@@ -151,7 +152,7 @@ def test_of_a_run_whose_inputs_do_not_fit_nothing_is_kept(tmp_path: Path, answer
 def test_only_the_first_outcome_of_an_item_counts(journal: Journal, answers: Answers):
     journal.store_run(RUN, answers.to("run"))
     journal.store_outcome("r1", RESULT, b"first", answers.to("outcome"))
-    journal.store_outcome("r1", OutcomeRecord(0, "timed_out", "late"), None, answers.to("outcome"))
+    journal.store_outcome("r1", Outcome(0, "timed_out", "late"), None, answers.to("outcome"))
     answers.next()
     assert answers.next()[1] == (RESULT, None)
     assert answers.next()[1] == (RESULT, None)
@@ -166,7 +167,7 @@ def test_an_acknowledged_result_loses_its_bytes_and_is_remembered(tmp_path: Path
     journal.acknowledge("r1", (0, 1))
     journal = reopened(journal, path)
     (run,) = journal.replay()
-    assert run.outcomes == (OutcomeRecord(0, None, "", True),)
+    assert run.outcomes == (Outcome(0, None, "", True),)
     assert journal.result_frame("r1", 0) is None
     journal.close()
 
@@ -310,7 +311,8 @@ def test_a_file_that_is_no_journal_is_a_typed_error(tmp_path: Path):
 WRITER = """
 import sys
 from pathlib import Path
-from orchestrator.adapters.journal import Journal, OutcomeRecord, RunRecord
+from orchestrator.adapters.journal import Journal
+from orchestrator.run_record import Outcome, RunRecord
 from wire.messages.requests import RunOptions
 
 journal = Journal(Path(sys.argv[1]))
@@ -320,7 +322,7 @@ while True:
     said = lambda error, item=item: print("input", item, error, flush=True)
     journal.store_input("r1", item, b"%d" % item * 5000, said)
     told = lambda got, error, item=item: print("outcome", item, error, flush=True)
-    journal.store_outcome("r1", OutcomeRecord(item, None, ""), b"%d" % item, told)
+    journal.store_outcome("r1", Outcome(item, None, ""), b"%d" % item, told)
     item += 1
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
-from orchestrator.planner.search import Search
+from orchestrator.planner.search import PartitionSearch
 from tests.support.fake_fleet import CLIENT, FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
@@ -209,8 +209,8 @@ def test_a_run_that_the_standing_plan_serves_does_not_search_for_another(
     world.submit("r1", items=2, options=RunOptions(partitions=3))
     world.complete("r1", items=2)
     searched = []
-    best = Search.best
-    monkeypatch.setattr(Search, "best", lambda self: searched.append(1) or best(self))
+    best = PartitionSearch.best
+    monkeypatch.setattr(PartitionSearch, "best", lambda self: searched.append(1) or best(self))
     for index in range(5):
         world.submit(f"again-{index}", items=1, options=RunOptions(partitions=3))
         world.complete(f"again-{index}", items=1)

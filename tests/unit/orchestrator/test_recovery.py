@@ -11,6 +11,7 @@ from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from tests.support.fake_fleet import FakeAgent
 from tests.support.three_phones import IN_THREE, results, serving, three
+from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.messages import events as dev
 from wire.messages.requests import RunOptions
@@ -323,8 +324,17 @@ def test_a_faulty_result_is_not_taken_for_one() -> None:
     world.submit(items=1)
     world.run_for(5.0, lambda: bool(world.happened("TaskStarted")))
     head = world.head(ActivationId("r1", 0, 6))
-    wrong = ev.TensorHead("z", 1, (1,))
-    faulty = ev.FrameHead(head.model, head.activation, 0, False, 10, 4, (wrong,))
+    wrong = TensorHead("z", 1, (1,))
+    faulty = FrameHead(
+        head.model,
+        head.activation,
+        0,
+        exact=False,
+        barrier=False,
+        nbytes=10,
+        raw_nbytes=4,
+        tensors=(wrong,),
+    )
     world.tell(ev.ResultArrived("a", faulty), 0.0)
     world.complete(items=1)
     assert world.outcomes["r1", 0] == ["malformed"]

@@ -19,7 +19,7 @@ from orchestrator.planner.offers import Offer, SegmentRange
 from orchestrator.planner.options import Rows, pace_of, rows_of
 from orchestrator.planner.partitioning import estimated_s, partition
 from orchestrator.planner.prices import Prices, Rules, bound_of
-from orchestrator.planner.search import ALIKE, Search
+from orchestrator.planner.search import ALIKE, PartitionSearch
 from orchestrator.planner.stages import Work
 from tests.support.tiny_manifest import MB, tiny_manifest
 from tests.unit.planner.unlike import KINDS, MODEL, unlike
@@ -145,9 +145,9 @@ def test_few_devices_get_the_best_plan_but_for_ranges_that_are_not_worth_a_devic
     counts = tuple(len(kind.devices) for kind in kinds)
     rows = rows_of(Needs(manifest), work, kinds)
     best = best_s(rows, Rules(counts, 1, count), items - 1)
-    about = Search(manifest, work, offers, None).best()
+    about = PartitionSearch(manifest, work, offers, None).best()
     with patch.object(search, "ALIKE", 0.0):
-        exact = Search(manifest, work, offers, None).best()
+        exact = PartitionSearch(manifest, work, offers, None).best()
     assert (about is None) == (exact is None) == (best == float("inf"))
     if about is not None and exact is not None:
         assert estimated_s(manifest, offers, exact, work) == pytest.approx(best, rel=1e-9)

@@ -12,7 +12,7 @@ from orchestrator.planner.kinds import kinds_of
 from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Fleet, Offer, Room, streams
 from orchestrator.planner.partitioning import estimated_s, partition, require, worth_asking
-from orchestrator.planner.search import Search
+from orchestrator.planner.search import PartitionSearch
 from orchestrator.planner.shortlist import shortlist
 from orchestrator.planner.stages import Work
 from tests.support.tiny_manifest import MB, tiny_manifest
@@ -27,9 +27,9 @@ WORK = Work.estimated(MODEL)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_of_the_shortlist_is_about_as_good_as_one_of_all_devices(kind: str) -> None:
     fleet = unlike(kind, 1, 200)
-    few = Search(MODEL, WORK, fleet, None).best()
+    few = PartitionSearch(MODEL, WORK, fleet, None).best()
     with patch.object(search, "STEPS_LIMIT", 1_000_000):
-        among_all = Search(MODEL, WORK, fleet, None, most=len(fleet)).best()
+        among_all = PartitionSearch(MODEL, WORK, fleet, None, most=len(fleet)).best()
     assert few is not None
     assert among_all is not None
     best_s = estimated_s(MODEL, fleet, among_all, WORK)
@@ -88,9 +88,9 @@ def test_where_all_devices_together_have_a_plan_the_shortlist_has_one(seed: int)
         dataclasses.replace(each, budget_nbytes=need[number % 3 // 2], told_nbytes=1 << 40)
         for number, each in enumerate(unlike("memory", seed, 100))
     ]
-    whole = Search(MODEL, WORK, fleet, None, most=len(fleet)).best()
+    whole = PartitionSearch(MODEL, WORK, fleet, None, most=len(fleet)).best()
     assert whole is not None
-    assert Search(MODEL, WORK, fleet, None).best() is not None
+    assert PartitionSearch(MODEL, WORK, fleet, None).best() is not None
 
 
 def test_when_there_is_no_plan_with_one_range_each_few_devices_are_loaded_in_turns() -> None:
@@ -110,7 +110,7 @@ def test_ten_thousand_devices_that_all_differ_have_a_plan() -> None:
 def test_that_no_device_takes_a_segment_is_told_without_looking_for_plans() -> None:
     fleet = [dataclasses.replace(each, budget_nbytes=MB) for each in unlike("link", 5, 1000)]
     with (
-        patch.object(partitioning, "Search", side_effect=AssertionError),
+        patch.object(partitioning, "PartitionSearch", side_effect=AssertionError),
         pytest.raises(FleetTooSmall, match="segment 0"),
     ):
         require(MODEL, fleet, None)

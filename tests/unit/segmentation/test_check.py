@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from orchestrator.segmentation.checking import check as checking
 from orchestrator.segmentation.checking.check import CheckFigures, check
-from orchestrator.segmentation.checking.generated import STYLES, Plan, generate
+from orchestrator.segmentation.checking.generated import STYLES, FillPlan, generate
 from orchestrator.segmentation.checking.input_ranges import InputRange, input_ranges
 from orchestrator.segmentation.checking.input_sizes import candidate_sizes
 from orchestrator.segmentation.checking.verify import Outputs, identical, to_array, to_value
@@ -88,7 +88,7 @@ def test_ranges_follow_from_tables_and_comparisons(tmp_path: Path) -> None:
 def test_made_up_integers_are_rows_masks_and_choices(tmp_path: Path) -> None:
     path = save(embedding(), tmp_path / "model.onnx")
     manifest = segment(path, "test", FolderSink(tmp_path / "blobs"))
-    feeds = generate(manifest, {"sequence": 200}, plan=Plan(ranges_of(path), "varied"))
+    feeds = generate(manifest, {"sequence": 200}, plan=FillPlan(ranges_of(path), "varied"))
     assert feeds["ids"].min() >= 0
     assert 200 < feeds["ids"].max() < 300
     assert set(np.unique(feeds["kind_ids"])) == set(np.unique(feeds["mask"])) == {0, 1}
@@ -105,7 +105,7 @@ def test_inputs_of_every_element_type_can_be_made_up(kind: int, style: Any) -> N
     part = SegmentSpec(0, blob, (), ("x",), ("x",), {}, (), 0.0, 0)
     cuts = (CutSpec(0, (spec,)), CutSpec(1, (spec,)))
     manifest = Manifest(1, "test", blob, (spec,), (spec,), {"n": 5}, cuts, (part,), 8)
-    array = generate(manifest, plan=Plan({}, style))["x"]
+    array = generate(manifest, plan=FillPlan({}, style))["x"]
     assert array.shape == (3, 5)
     assert to_array(to_value(array)).size in (15, 8, 4)  # packed types give their bytes
 

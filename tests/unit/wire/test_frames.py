@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.support.noise import gaussian
 from wire.elements import Element, itemsize_of, nbytes_of
 from wire.errors import CrowdpipeError, Malformed, TooLarge
+from wire.frame_head import FrameSettings
 from wire.frames import (
     TRANSPORTS,
     Encoding,
     Frame,
-    Settings,
     Tensor,
     attempt_of,
     decode_frame,
@@ -28,7 +28,7 @@ from wire.frames import (
     encode_lossy_int8,
     encode_strings,
     encode_tensor,
-    header_of,
+    head_of,
     peek,
     rehead,
 )
@@ -79,7 +79,7 @@ def small_frame() -> Frame:
         MODEL,
         ActivationId("r1", 7, 2),
         1,
-        Settings(exact=True, barrier=True, transport="zlib"),
+        FrameSettings(exact=True, barrier=True, transport="zlib"),
         (
             encode_tensor("x", Element.FLOAT16, (2,), bytes.fromhex("003c00c0")),
             encode_tensor("s", Element.DOUBLE, (), struct.pack("<d", 1.0)),
@@ -110,7 +110,7 @@ def frames(draw: Any) -> Frame:
         MODEL,
         ActivationId(draw(runs), draw(number), draw(number)),
         draw(number),
-        Settings(draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from(TRANSPORTS))),
+        FrameSettings(draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from(TRANSPORTS))),
         tuple(draw(tensors(f"t{i}")) for i in range(draw(st.integers(0, 3)))),
     )
 
@@ -150,13 +150,13 @@ def test_the_header_alone_says_the_same(frame: Frame) -> None:
         frame.raw_nbytes,
     )
     assert header.nbytes == len(data)
-    assert header_of(frame, len(encode_frame(frame))) == peek(encode_frame(frame))
+    assert head_of(frame, len(encode_frame(frame))) == peek(encode_frame(frame))
     assert attempt_of(encode_frame(frame)) == frame.attempt
 
 
 @given(frames(), st.sampled_from(TRANSPORTS))
 def test_a_new_head_leaves_every_plane_as_it_was(frame: Frame, transport: Any) -> None:
-    wanted = Settings(True, False, transport)
+    wanted = FrameSettings(True, False, transport)
     changed = decode_frame(rehead(encode_frame(frame), 9, wanted), LIMIT)
     assert (changed.attempt, changed.settings) == (9, wanted)
     assert (changed.tensors, changed.activation) == (frame.tensors, frame.activation)
@@ -216,7 +216,7 @@ def test_a_changed_byte_under_a_true_check_sum_gives_a_frame_or_a_typed_error(
 def test_every_element_type_is_carried(kind: Element, shape: tuple[int, ...]) -> None:
     data = bytes(range(nbytes_of(kind, math.prod(shape))))
     tensor = encode_tensor("t", kind, shape, data)
-    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (tensor,))
+    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (tensor,))
     assert bytes(decode_frame(encode_frame(frame), LIMIT).tensors[0].data()) == data
 
 
@@ -228,7 +228,7 @@ def test_data_that_does_not_fill_its_shape_is_refused() -> None:
 def test_a_frame_beyond_the_limit_is_refused_before_its_planes_are_read() -> None:
     plane = Plane(b"x" * 10, True, 1 << 40)
     huge = Tensor("t", Element.UINT8, (1 << 40,), Encoding.RAW, (plane,))
-    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (huge,))
+    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (huge,))
     with pytest.raises(TooLarge, match="over the limit"):
         decode_frame(encode_frame(frame), LIMIT)
 
@@ -236,14 +236,14 @@ def test_a_frame_beyond_the_limit_is_refused_before_its_planes_are_read() -> Non
 def test_dimensions_whose_product_overflows_are_refused() -> None:
     plane = Plane(b"", False, 0)
     huge = Tensor("t", Element.FLOAT, (1 << 63, 1 << 63), Encoding.RAW, (plane,))
-    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (huge,))
+    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (huge,))
     with pytest.raises(Malformed, match="no tensor has the shape"):
         decode_frame(encode_frame(frame), LIMIT)
 
 
 def test_two_tensors_of_one_name_are_refused() -> None:
     tensor = encode_tensor("t", Element.INT8, (1,), b"1")
-    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (tensor, tensor))
+    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (tensor, tensor))
     with pytest.raises(Malformed, match="same name"):
         decode_frame(encode_frame(frame), LIMIT)
 
@@ -292,7 +292,9 @@ def test_zeros_after_a_relu_are_found() -> None:
 def test_lossy_transports_say_so_in_their_encoding() -> None:
     halves = encode_lossy_fp16("t", (2, 2), bytes(8))
     rows = encode_lossy_int8("u", (2, 2), bytes(8), b"\1\2\3\4")
-    frame = Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(transport="int8"), (halves, rows))
+    frame = Frame(
+        MODEL, ActivationId("r", 0, 0), 0, FrameSettings(transport="int8"), (halves, rows)
+    )
     decoded = decode_frame(encode_frame(frame), LIMIT)
     assert [tensor.encoding for tensor in decoded.tensors] == [Encoding.FP16, Encoding.INT8_ROWS]
     assert bytes(decoded.tensors[1].rows()[1]) == b"\1\2\3\4"
@@ -317,7 +319,7 @@ def test_item_sizes_are_those_of_onnx() -> None:
 @pytest.mark.parametrize("run", ["../x", "a/b", "+", "#", "from", "A", "", "a" * 33])
 def test_a_run_whose_name_could_not_stand_in_a_topic_is_not_sent(run: str) -> None:
     with pytest.raises(ValueError, match="cannot travel"):
-        encode_frame(Frame(MODEL, ActivationId(run, 0, 0), 0, Settings(), ()))
+        encode_frame(Frame(MODEL, ActivationId(run, 0, 0), 0, FrameSettings(), ()))
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 32])
@@ -327,7 +329,7 @@ def test_numbers_that_do_not_fit_are_not_sent(number: int) -> None:
         (ActivationId("r", 0, 0), number),
     ):
         with pytest.raises(ValueError, match="does not fit"):
-            encode_frame(Frame(MODEL, activation, attempt, Settings(), ()))
+            encode_frame(Frame(MODEL, activation, attempt, FrameSettings(), ()))
 
 
 @pytest.mark.parametrize("run", [b"..", b"/x", b"#+", b"R1", b"\xff1"])
@@ -340,7 +342,7 @@ def test_a_shape_that_no_array_can_have_is_refused_though_it_is_empty() -> None:
     plane = Plane(b"", False, 0)
     for shape in ((0, 1 << 62), (1 << 40, 0, 1 << 40)):
         empty = Tensor("t", Element.FLOAT, shape, Encoding.RAW, (plane,))
-        frame = Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (empty,))
+        frame = Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (empty,))
         with pytest.raises(Malformed, match="no tensor has the shape"):
             decode_frame(encode_frame(frame), LIMIT)
 
@@ -350,18 +352,18 @@ def test_a_tensor_that_passes_through_is_copied_as_it_came() -> None:
         MODEL,
         ActivationId("r", 0, 1),
         0,
-        Settings(),
+        FrameSettings(),
         (encode_tensor("t", Element.FLOAT, (4096,), gaussian(4096)),),
     )
     received = decode_frame(encode_frame(first), LIMIT)
-    onward = Frame(MODEL, ActivationId("r", 0, 2), 0, Settings(), received.tensors)
+    onward = Frame(MODEL, ActivationId("r", 0, 2), 0, FrameSettings(), received.tensors)
     assert decode_frame(encode_frame(onward), LIMIT).tensors == first.tensors
 
 
 def test_a_change_that_a_streams_own_check_sum_misses_is_refused() -> None:
     data = gaussian(500)
     tensor = encode_tensor("t", Element.FLOAT, (500,), data, "zlib")
-    encoded = encode_frame(Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (tensor,)))
+    encoded = encode_frame(Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (tensor,)))
     start = encoded.index(bytes(tensor.planes[3].data))
     mutated = bytearray(encoded)
     mutated[start + 98] ^= 0x55  # four exponents change by one, up and down: Adler-32 is the same

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -122,6 +125,31 @@ def test_what_a_kept_session_had_in_flight_is_left_to_the_library() -> None:
     assert outbox.empty
 
 
+def test_data_can_be_forgotten_wherever_it_is_and_control_stays():
+    outbox = Outbox(max_inflight=2)
+    outbox.connected(session_present=False)
+    control = [Message("control", b"%d" % number) for number in range(2)]
+    data = [Message("data", bytes(10), control=False) for _ in range(2)]
+    for message in (control[0], data[0], control[1], data[1]):
+        outbox.put(message)
+    outbox.disconnected()
+    outbox.forget_data()
+    assert outbox.nbytes == len(control[1].payload)
+    again = outbox.connected(session_present=False)
+    assert [each.message for each in again] == control
+
+
+def test_nothing_is_left_of_what_was_cleared():
+    outbox = Outbox(max_inflight=1)
+    outbox.connected(session_present=False)
+    for control in (True, True, False):
+        outbox.put(Message("any", bytes(10), control=control))
+    outbox.disconnected()
+    outbox.clear()
+    assert (outbox.empty, outbox.nbytes) == (True, 0)
+    assert outbox.connected(session_present=False) == []
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Whatever happens, nothing is lost, lanes keep their order, the window holds."""
 
@@ -168,6 +196,10 @@ class AnyOrder(RuleBasedStateMachine):
     def the_window_holds(self) -> None:
         assert len(self.flying) <= 3
 
+    @invariant()
+    def it_is_consistent(self) -> None:
+        self.outbox.validate()
+
     def teardown(self) -> None:
         if not self.online:
             self.connect(False)
@@ -182,3 +214,38 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.booleans()), max_size=30))
+def test_of_each_replaceable_topic_the_newest_waits(puts: list[tuple[int, int, bool]]) -> None:
+    outbox = Outbox(max_nbytes=100)
+    newest: dict[str, bytes] = {}
+    for number, nbytes, is_control in puts:
+        message = Message(f"state/{number}", bytes(nbytes), coalesce=True, control=is_control)
+        with contextlib.suppress(QueueFull):
+            outbox.put(message)
+            newest[message.topic] = message.payload
+        outbox.validate()
+    waited = {each.message.topic: each.message.payload for each in outbox.connected(False)}
+    assert waited == newest
+
+
+def test_data_that_is_forgotten_leaves_control_where_it_was() -> None:
+    outbox = Outbox(max_inflight=2)
+    outbox.connected(False)
+    for message in (data(1), control(1), data(2), Message("d", b"x", coalesce=True, control=False)):
+        outbox.put(message)
+    outbox.put(control(2))
+    outbox.disconnected()
+    outbox.forget_data()
+    outbox.validate()
+    assert topics(outbox.connected(False)) == ["c/1", "c/2"]
+
+
+def test_a_cleared_outbox_is_empty() -> None:
+    outbox = Outbox()
+    outbox.put(Message("t", b"state", coalesce=True))
+    outbox.clear()
+    outbox.validate()
+    assert outbox.empty
+    assert outbox.nbytes == 0

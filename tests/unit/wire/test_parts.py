@@ -98,6 +98,7 @@ def test_a_frame_that_stays_unfinished_is_given_up_aloud() -> None:
     reassembly = Reassembly(100, timeout_s=5)
     reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
     assert reassembly.wake_at() == 5
+    reassembly.validate()
     assert reassembly.expire(4.9) == []
     (abandoned,) = reassembly.expire(5.0)
     assert (abandoned.sender, abandoned.transfer) == ("a", TRANSFER)
@@ -215,6 +216,39 @@ def test_nothing_stalls_while_there_is_no_connection() -> None:
     assert window.wake_at() == 1001.0
 
 
+def test_a_frame_to_many_is_forgotten_by_all_of_them() -> None:
+    window = CreditWindow()
+    second = pieces(bytes(20), 10, OTHER)
+    for to in ("b", "c"):
+        window.offer(to, TRANSFER, iter(pieces(bytes(100), 10)), 0.0)
+    window.offer("c", OTHER, iter(second), 0.0)
+    assert window.forget(TRANSFER) == [("c", part) for part in second]
+    window.validate()
+    assert not window.knows("b", TRANSFER)
+    assert window.knows("c", OTHER)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4), st.sampled_from("bcd"))))
+def test_the_window_stays_consistent_whatever_happens(steps: list[tuple[int, int, str]]) -> None:
+    window = CreditWindow(stall_s=2)
+    now = 0.0
+    for kind, item, to in steps:
+        transfer = Transfer(ActivationId("r", item, 1), 0)
+        parts = pieces(bytes(10 * item), 10, transfer) if item > 1 else []
+        if kind < 2:
+            window.offer(to, transfer, iter(parts), now)
+        elif kind == 2 and parts:
+            window.credited(to, credit(parts[len(steps) % len(parts)]), now)
+        elif kind == 3:
+            window.forget(transfer, now)
+        elif kind == 4:
+            now += 1
+            window.expire(now)
+        else:
+            window.reconnected(now)
+        window.validate()
+
+
 def test_a_credit_of_someone_else_or_of_another_attempt_changes_nothing() -> None:
     window = CreditWindow()
     parts = pieces(bytes(100), 10)
@@ -235,6 +269,8 @@ def test_every_frame_arrives_whole_whatever_is_lost(sizes: list[int], data: Any)
     # Two parts are lost at a stall at most, and a dependent is given up after so many stalls.
     part_losses, credit_losses = (data.draw(st.integers(0, MOST_STALLS // 2)) for _ in range(2))
     while window.wake_at() is not None:
+        window.validate()
+        reassembly.validate()
         assert len(set(map(encode_part, in_flight))) <= 2
         if not in_flight:
             now += 1

@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.noise import gaussian
 from wire.elements import Element
-from wire.frames import (
-    Frame,
-    Settings,
-    encode_frame,
-    encode_tensor,
-)
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, encode_frame, encode_tensor
 from wire.ids import ActivationId
 from wire.planes import deflate, inflate
 
@@ -60,7 +56,7 @@ def test_no_tensor_takes_more_room_in_a_frame_than_raw() -> None:
     for count in (1, 15, 16, 63, 64, 65, 100, 1000):
         data = struct.pack(f"<{count}q", *range(count))
         sizes = [
-            len(encode_frame(Frame(MODEL, ActivationId("r", 0, 0), 0, Settings(), (tensor,))))
+            len(encode_frame(Frame(MODEL, ActivationId("r", 0, 0), 0, FrameSettings(), (tensor,))))
             for transport in ("zlib", "raw")
             for tensor in [encode_tensor("t", Element.INT64, (count,), data, transport)]
         ]

@@ -248,6 +248,33 @@ def test_each_row_of_the_table_is_found_again_in_its_topics() -> None:
         assert topics.subscription(rule.name).startswith("a/b/")
 
 
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "devices/d1/state",
+        "a/bdevices/d1/state",
+        "a/b/devices/d1",
+        "a/b/devices/d1/weather",
+        "a/b/devices/d1/state/more",
+        "a/b/weather",
+        "a/b/",
+        "a/b",
+        "",
+    ],
+)
+def test_a_topic_that_is_in_no_row_is_refused(topic: str) -> None:
+    with pytest.raises(Malformed, match="no topic of ours"):
+        Topics("a/b", "c").parse(topic)
+
+
+def test_what_stands_for_a_rows_variables_is_told() -> None:
+    assert Topics("a/b", "c").parse("a/b/clients/ann/s1/requests").variables == {
+        "u": "ann",
+        "s": "s1",
+    }
+    assert Topics("a/b", "c").parse("a/b/devices/state/state").variables == {"d": "state"}
+
+
 def test_a_data_topic_names_its_reader_and_its_writer() -> None:
     topics = Topics()
     topic = topics.data("clients/ann/s1", "orchestrator")

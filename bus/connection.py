@@ -1,0 +1,393 @@
+"""A party's one MQTT connection: kept up, with a fresh identity each time it comes up.
+
+A thread of its own does all of the network: it connects, subscribes, receives, and publishes what
+the outbox releases, so that nothing lies in paho's queue while the broker is away. A session
+starts clean with the process and is resumed afterwards. Frames go to the courier and come from
+it; what other messages mean is the listener's affair, and whatever the listener raises is logged
+and never ends the thread. `publish` may be called from any thread and never waits.
+
+paho's own loop is not used: it cannot set a new will before each reconnect by itself, and its
+thread and ours would take its locks and ours in opposite orders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from bus.connection_state import CONNECT_LIMIT_S, ConnectionLife, ConnectionState
+from bus.courier import Courier
+from bus.grants import Grants
+from bus.link import Link
+from bus.listener import ConnectionListener, InboundMessage, Subscription
+from bus.message_properties import fault_of_size, new_properties, properties_of
+from bus.paho_client import in_a_message, make_client
+from bus.pending_publishes import PendingPublishes
+from bus.policy import DESK, ConnectionPolicy
+from bus.sending_rate import SendingRate
+from bus.trickle import Trickle, waiting_nbytes
+from bus.waker import Waker
+from wire.broker_url import NO_BROKER_THERE, BrokerUrl
+from wire.errors import CrowdpipeError, Refused, Replaced, TimedOut
+from wire.ids import mint
+from wire.outbox import Message, Numbered, Outbox
+
+KEEPALIVE_S = 60
+SESSION_EXPIRY_S = 300
+IDLE_S = 5.0  # longest sleep of the thread: finer would only cost a phone's battery
+CONNECTING_IDLE_S = 0.5
+DRAINING_IDLE_S = 0.05
+RECEIVE_MAXIMUM = 65_535  # of a broker that announces none: MQTT 5, section 3.2.2.3.3
+TAKEN_OVER = 142
+PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
+CREDENTIALS_REFUSED = (134, 135, 140)
+
+_log = logging.getLogger("crowdpipe.connection")
+
+
+class Connection:
+    """`first` is subscribed before `then`: when all are granted, everything retained under the
+    first has been received. `link` is told how fast what we send leaves."""
+
+    def __init__(
+        self,
+        broker: BrokerUrl,
+        client_id: str,
+        first: tuple[Subscription, ...],
+        then: tuple[Subscription, ...],
+        listener: ConnectionListener,
+        *,
+        policy: ConnectionPolicy = DESK,
+        courier: Courier | None = None,
+        link: Link | None = None,
+        outbox: Outbox | None = None,
+    ) -> None:
+        self._broker = broker
+        self._client_id = client_id
+        self._listener = listener
+        self._policy = policy
+        self._courier = courier
+        link = Link() if link is None else link
+        self._trickle = Trickle(link)
+        self._pending = PendingPublishes(policy, SendingRate(link), outbox)
+        self._life = ConnectionLife(policy, lambda: random.uniform(0.75, 1.25))
+        self._client = self._make_client()
+        self._grants = Grants(self._client, first, then)
+        self._waker = Waker()
+        self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
+        self._close_by: float | None = None
+        self._peer_host = broker.host
+        self._id = ""
+        self._packet_nbytes: int | None = None
+        self._receive_maximum = RECEIVE_MAXIMUM
+        if courier is not None:
+            courier.join(self._publish_early, self._wake)
+
+    @property
+    def state(self) -> ConnectionState:
+        return self._life.state
+
+    @property
+    def peer_host(self) -> str:
+        """The broker's host as we reach it."""
+        return self._peer_host
+
+    @property
+    def packet_nbytes(self) -> int | None:
+        """The largest packet that the broker takes, as far as it is known."""
+        return self._packet_nbytes
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def publish(self, message: Message) -> None:
+        """Publish as soon as there is room. Raises `QueueFull` at the outbox's bound."""
+        self._pending.put(message)
+        self._wake()
+
+    def _publish_early(self, message: Message) -> None:
+        """The courier's: what the broker kept for us comes before we are up, and is credited."""
+        self._pending.put(message, early=True)
+        self._wake()
+
+    def _wake(self) -> None:
+        """There may be something to do. The thread itself looks before it sleeps."""
+        if threading.get_ident() != self._thread.ident:
+            self._waker.wake()
+
+    def close(self, limit_s: float) -> None:
+        """Publish what waits, at most `limit_s`, then disconnect in order (no will).
+
+        Raises `TimedOut` if the thread does not end.
+        """
+        self._close_by = time.monotonic() + limit_s
+        self._wake()
+        if self._thread.ident is None:
+            return
+        self._thread.join(limit_s + CONNECT_LIMIT_S)
+        if self._thread.is_alive():
+            raise TimedOut(f"the connection to {self._broker.shown} did not end in time")
+        self._waker.close()
+
+    def _make_client(self) -> paho.Client:
+        client = make_client(self._broker, self._client_id)
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        return client
+
+    # --- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        life = self._life
+        while not life.ended:
+            self._connect()
+            while life.attached:
+                self._turn()
+            self._leave()
+            self._pause()
+        if life.error is not None:
+            self._safely(self._listener.ended, life.error)
+
+    def _connect(self) -> None:
+        """A socket and a CONNECT on its way, or lost again."""
+        self._id = mint()
+        self._grants.restart()
+        self._client.drop_out_messages()  # what is still wanted is published anew
+        self._trickle.restart()
+        self._set_will()
+        properties = new_properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = SESSION_EXPIRY_S
+        properties.MaximumPacketSize = self._policy.largest_packet_nbytes
+        self._client.connect_async(
+            self._broker.host,
+            self._broker.port,
+            KEEPALIVE_S,
+            clean_start=not self._life.resumes,
+            properties=properties,
+        )
+        self._life.begin(time.monotonic())
+        try:
+            self._client.reconnect()
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            self._lose(f"cannot reach the broker at {self._broker.shown}: {said}")
+
+    def _set_will(self) -> None:
+        will = self._safely(self._listener.will, self._id)
+        if will is None:
+            self._client.will_clear()
+            return
+        self._client.will_set(
+            will.topic, will.payload, will.qos, will.retain, properties_of(will, will=True)
+        )
+
+    def _turn(self) -> None:
+        """Wait for something to do, and do it."""
+        link: Any = self._client.socket()
+        if link is None:
+            self._lose("the connection was closed")
+            return
+        writers = [link] if self._client.want_write() else []
+        pause_s = self._trickle.pause_s(time.monotonic())
+        readers = [self._waker.socket] if pause_s else [link, self._waker.socket]
+        try:
+            readable, writable, _ = select.select(readers, writers, [], pause_s or self._idle_s())
+        except (OSError, ValueError) as error:
+            self._lose(f"the connection broke: {error}")
+            return
+        if self._waker.socket in readable:
+            self._waker.clear()
+        if link in readable:
+            self._read(link)
+        if writable and self._client.socket() is not None:
+            self._client.loop_write()
+        self._client.loop_misc()
+        self._pump()
+        self._look_at_the_time()
+
+    def _idle_s(self) -> float:
+        state = self._life.state
+        if state is ConnectionState.UP:
+            return IDLE_S
+        return DRAINING_IDLE_S if state is ConnectionState.DRAINING else CONNECTING_IDLE_S
+
+    def _read(self, link: Any) -> None:
+        self._trickle.found(waiting_nbytes(link), time.monotonic())
+        self._client.loop_read()
+        while self._client.socket() is link and getattr(link, "pending", int)():
+            self._client.loop_read()  # TLS has bytes that select cannot see
+        self._trickle.left(in_a_message(self._client), time.monotonic())
+
+    def _look_at_the_time(self) -> None:
+        now = time.monotonic()
+        if self._close_by is not None:
+            self._life.close(self._close_by, now)
+            if self._life.state is ConnectionState.DRAINING and self._pending.empty:
+                self._life.drained(now)
+        self._life.expire(now)
+
+    def _pump(self) -> None:
+        """Publish what may be; frames leave their store one at a time, as the link takes them."""
+        while self._life.carries:
+            numbered = self._pending.take()
+            if numbered is not None:
+                self._publish(numbered)
+            elif not (self._pending.roomy and self._courier and self._courier.fill()):
+                return
+
+    def _publish(self, numbered: Numbered) -> None:
+        message = numbered.message
+        fault = fault_of_size(message, self._packet_nbytes)
+        if fault is not None:
+            self._pending.withdraw(numbered)
+            self._settle(message, fault)
+            return
+        info = self._client.publish(
+            message.topic, message.payload, message.qos, message.retain, properties_of(message)
+        )
+        if message.qos > 0:
+            self._pending.published(info.mid, numbered, time.monotonic())
+
+    def _leave(self) -> None:
+        """No socket from here on, and whoever must know it does."""
+        if self._life.state is ConnectionState.CLOSED and self._client.socket() is not None:
+            farewell = new_properties(PacketTypes.DISCONNECT)
+            farewell.SessionExpiryInterval = 0  # we start clean: nothing need wait for us
+            self._client.disconnect(properties=farewell)
+        link: Any = self._client.socket()
+        if link is not None:  # neither a farewell nor a lost connection closed it
+            with contextlib.suppress(OSError):  # the other side may be faster
+                link.shutdown(socket.SHUT_RDWR)
+            self._client.loop_read()
+        self._pending.disconnected()
+        if self._courier is not None:
+            self._safely(self._courier.disconnected)
+        if self._life.state is ConnectionState.LOST:
+            self._safely(self._listener.disconnected, self._life.reason)
+
+    def _pause(self) -> None:
+        """Until the next attempt, or until asked to close."""
+        life = self._life
+        while life.state is ConnectionState.LOST:
+            left_s = life.retry_at - time.monotonic()
+            if self._close_by is not None:
+                life.close(self._close_by, time.monotonic())
+            elif left_s <= 0:
+                return
+            else:
+                self._waker.sleep(left_s)
+
+    def _lose(self, reason: str) -> None:
+        self._life.lost(reason, time.monotonic())
+
+    def _fail(self, error: CrowdpipeError) -> None:
+        self._life.failed(error, time.monotonic())
+
+    def _safely(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """The call's result; None after logging what it raised: the connection must go on."""
+        try:
+            return call(*arguments)
+        except Exception:
+            _log.exception("%s failed", getattr(call, "__name__", call))
+            return None
+
+    # --- paho's callbacks, all in our thread --------------------------------------------------
+
+    def _on_connect(
+        self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, said: Properties | None
+    ) -> None:
+        if self._life.state is not ConnectionState.CONNECTING:
+            return
+        if code.is_failure:
+            self._turned_away(code)
+            return
+        self._life.accepted(time.monotonic())
+        self._pending.accepted()
+        self._receive_maximum = getattr(said, "ReceiveMaximum", RECEIVE_MAXIMUM)
+        limits = (self._broker.packet_nbytes, getattr(said, "MaximumPacketSize", None))
+        self._packet_nbytes = min((each for each in limits if each is not None), default=None)
+        link: Any = self._client.socket()
+        if link is not None:
+            self._peer_host = str(link.getpeername()[0])
+        if not self._grants.ask():
+            self._come_up()
+
+    def _turned_away(self, code: ReasonCode) -> None:
+        why = f"the broker at {self._broker.shown} refuses us: {code}"
+        if code.value in CREDENTIALS_REFUSED and not self._life.resumes:
+            self._fail(Refused(f"{why}; check user and secret in the broker's address"))
+        else:
+            self._lose(why)
+
+    def _on_subscribe(
+        self, _client: Any, _data: Any, mid: int, codes: list[ReasonCode], _said: Any
+    ) -> None:
+        if self._life.state is not ConnectionState.SUBSCRIBING:
+            return
+        try:
+            if self._grants.answered(mid, codes):
+                self._come_up()
+        except Refused as error:
+            self._fail(error)
+
+    def _come_up(self) -> None:
+        reconnect = self._life.resumes
+        self._life.granted(time.monotonic())
+        _log.info("connected to %s as connection %s", self._broker.shown, self._id)
+        self._pending.connected(self._receive_maximum)
+        if self._courier is not None:
+            self._safely(self._courier.connected, self._packet_nbytes)
+        self._safely(self._listener.connected, self._id, reconnect)
+
+    def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
+        if not self._life.attached:
+            return  # not acknowledged either: it comes again
+        topic, courier = message.topic, self._courier
+        if courier is not None and courier.reads(topic):
+            self._safely(courier.received, topic, message.payload)
+            return
+        content_type = getattr(message.properties, "ContentType", "")
+        inbound = InboundMessage(topic, bytes(message.payload), message.retain, content_type)
+        self._safely(self._listener.received, inbound)
+
+    def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:
+        message = self._pending.acknowledged(mid, time.monotonic())
+        if message is not None:
+            refusal = Refused(f"the broker refuses our messages to {message.topic}: {code}")
+            self._settle(message, refusal if code.is_failure else None)
+
+    def _settle(self, message: Message, error: CrowdpipeError | None) -> None:
+        """The broker has it, or never will."""
+        if error is not None:
+            self._safely(self._listener.refused, message.topic, error)
+        if not message.control and self._courier is not None:
+            self._safely(self._courier.acknowledged, message)
+
+    def _on_disconnect(
+        self, _client: Any, _data: Any, flags: Any, code: ReasonCode, _said: Any
+    ) -> None:
+        if flags.is_disconnect_packet_from_server and code.value == TAKEN_OVER:
+            # Connecting again would take the newcomer's session from it in turn.
+            self._fail(
+                Replaced(
+                    f"another program connected as {self._broker.user or self._client_id}; "
+                    f"{self._policy.one_identity}"
+                )
+            )
+        stranger = code.value == PROTOCOL_ERROR and not self._life.carries
+        self._lose(NO_BROKER_THERE if stranger else f"the connection was lost: {code}")

@@ -1,0 +1,45 @@
+"""MQTT 5 properties as paho wants them: of a message, or a packet's empty ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from wire.errors import TooLarge
+from wire.outbox import Message
+from wire.parts import PACKET_SLACK_NBYTES
+
+HEAD_NBYTES = 9  # of a PUBLISH: type, length, topic's length, packet identifier
+
+
+def properties_of(message: Message, *, will: bool = False) -> Any:
+    """Content type, expiry and user properties, where the message has them."""
+    properties = new_properties(PacketTypes.WILLMESSAGE if will else PacketTypes.PUBLISH)
+    if message.content_type:
+        properties.ContentType = message.content_type
+    if message.expiry_s is not None:
+        properties.MessageExpiryInterval = message.expiry_s
+    if message.properties:
+        properties.UserProperty = list(message.properties)
+    return properties
+
+
+def new_properties(packet: int) -> Any:
+    return Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
+
+
+def fault_of_size(message: Message, limit_nbytes: int | None) -> TooLarge | None:
+    """Why a broker with that limit would close the connection at this message, and again
+    whenever it is repeated."""
+    if limit_nbytes is None or len(message.payload) + PACKET_SLACK_NBYTES <= limit_nbytes:
+        return None
+    properties = len(properties_of(message).pack())
+    nbytes = HEAD_NBYTES + len(message.topic.encode()) + properties + len(message.payload)
+    if nbytes <= limit_nbytes:
+        return None
+    return TooLarge(
+        f"a message of {nbytes} bytes to {message.topic} is more than the {limit_nbytes} that the "
+        "broker takes; raise its largest packet size"
+    )

@@ -1,0 +1,147 @@
+"""Frames that are to be sent, by reference: what waits for its turn, what is on its way.
+
+A parcel waits, then it is either in one message that the broker has not acknowledged, or paced in
+parts by credits, and then it is done. Each step costs the same however many others there are.
+Holds no frame. Pure, and not safe to use from several threads: its owner has the lock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from wire.ids import ActivationId
+from wire.outbox import Message
+from wire.parts import Transfer
+
+
+class FrameSource(Protocol):
+    """A frame that lies somewhere until it is sent, or let go."""
+
+    def measure(self) -> tuple[int, int] | None:
+        """Its bytes and its attempt, without reading it; None if it was let go."""
+
+    def load(self) -> bytes | None:
+        """The frame; None if it was let go."""
+
+
+@dataclass(eq=False, slots=True)
+class Parcel:
+    """A frame for `to`. `transfer` is known once it is on its way."""
+
+    to: str
+    activation: ActivationId
+    source: FrameSource
+    transfer: Transfer | None = None
+    part_nbytes: int = 0
+    message: Message | None = None
+
+
+class Parcels:
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[ActivationId, str], Parcel] = OrderedDict()
+        self._unconfirmed: dict[int, Parcel] = {}
+        self._paced: dict[tuple[str, Transfer], Parcel] = {}
+        self._by_run: dict[str, dict[ActivationId, set[Parcel]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, parcel: Parcel) -> None:
+        """At the end of the queue; of a frame that waits already the newer source counts."""
+        key = (parcel.activation, parcel.to)
+        earlier = self._waiting.get(key)
+        if earlier is not None:
+            earlier.source = parcel.source
+            return
+        self._waiting[key] = parcel
+        self._know(parcel)
+
+    def next(self) -> Parcel | None:
+        """The oldest that waits, which then does no more."""
+        if not self._waiting:
+            return None
+        _, parcel = self._waiting.popitem(last=False)
+        self._unknow(parcel)
+        return parcel
+
+    def sent(self, parcel: Parcel, message: Message) -> None:
+        """It is all in this message, which the broker has not acknowledged."""
+        parcel.message = message
+        self._unconfirmed[id(message)] = parcel
+        self._know(parcel)
+
+    def confirmed(self, message: Message) -> None:
+        parcel = self._unconfirmed.pop(id(message), None)
+        if parcel is not None:
+            self._unknow(parcel)
+
+    def paced(self, parcel: Parcel, transfer: Transfer) -> None:
+        """It goes in parts, as credits come."""
+        parcel.transfer = transfer
+        self._paced[parcel.to, transfer] = parcel
+        self._know(parcel)
+
+    def is_paced(self, to: str, transfer: Transfer) -> bool:
+        return (to, transfer) in self._paced
+
+    def done(self, to: str, transfer: Transfer) -> None:
+        parcel = self._paced.pop((to, transfer), None)
+        if parcel is not None:
+            self._unknow(parcel)
+
+    def wait_again(self, largest_part_nbytes: int) -> list[Transfer]:
+        """Before all others, what the broker has not acknowledged, and what is in larger parts
+        than it takes now; the latter's transfers, which are over."""
+        oversize = [each for each in self._paced.values() if each.part_nbytes > largest_part_nbytes]
+        transfers = [each.transfer for each in oversize if each.transfer is not None]
+        again = [*self._unconfirmed.values(), *oversize]
+        for parcel in again:
+            self._drop(parcel)
+        for parcel in reversed(again):
+            fresh = Parcel(parcel.to, parcel.activation, parcel.source)
+            self.wait(fresh)
+            self._waiting.move_to_end((fresh.activation, fresh.to), last=False)
+        return transfers
+
+    def forget(self, activation: ActivationId) -> list[Transfer]:
+        """To anyone. What goes in parts has a transfer, which is over."""
+        known = self._by_run.get(activation.run, {}).get(activation, set())
+        return self._forget(tuple(known))
+
+    def forget_run(self, run: str) -> list[Transfer]:
+        known = self._by_run.get(run, {}).values()
+        return self._forget(tuple(parcel for parcels in known for parcel in parcels))
+
+    def _forget(self, parcels: Iterable[Parcel]) -> list[Transfer]:
+        over = []
+        for parcel in parcels:
+            if parcel.transfer is not None:
+                over.append(parcel.transfer)
+            self._drop(parcel)
+        return over
+
+    def _drop(self, parcel: Parcel) -> None:
+        if parcel.message is not None:
+            self._unconfirmed.pop(id(parcel.message), None)
+        elif parcel.transfer is not None:
+            self._paced.pop((parcel.to, parcel.transfer), None)
+        else:
+            self._waiting.pop((parcel.activation, parcel.to), None)
+        self._unknow(parcel)
+
+    def _know(self, parcel: Parcel) -> None:
+        of_run = self._by_run.setdefault(parcel.activation.run, {})
+        of_run.setdefault(parcel.activation, set()).add(parcel)
+
+    def _unknow(self, parcel: Parcel) -> None:
+        of_run = self._by_run[parcel.activation.run]
+        known = of_run[parcel.activation]
+        known.discard(parcel)
+        if not known:
+            del of_run[parcel.activation]
+        if not of_run:
+            del self._by_run[parcel.activation.run]

@@ -1,0 +1,97 @@
+"""Whoever waits for a run's outcomes or for a plan, by name: each is woken by its own news alone.
+
+Told by the line's thread; asked by any. Once the line has failed, everybody hears of that.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from crowdpipe.client.handle import Handle, Result
+from crowdpipe.client.instructions import GivePlan
+from wire.errors import CrowdpipeError, TimedOut, from_kind
+from wire.messages.requests import Planned
+
+PlanAnswer = queue.SimpleQueue[GivePlan | CrowdpipeError]
+
+
+class Readers:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handles: dict[str, Handle] = {}  # of runs that are read and have not ended
+        self._plans: dict[str, PlanAnswer] = {}
+        self._failure: CrowdpipeError | None = None  # of the line: the first one stands
+
+    def add(self, handle: Handle) -> None:
+        with self._lock:
+            self._handles[handle.run] = handle
+            failure = self._failure
+        if failure is not None:
+            handle.fail(failure)
+
+    def remove(self, run: str) -> Handle | None:
+        with self._lock:
+            return self._handles.pop(run, None)
+
+    def handles(self) -> list[Handle]:
+        with self._lock:
+            return list(self._handles.values())
+
+    def grant(self, run: str, total: int) -> None:
+        handle = self._find(run)
+        if handle is not None:
+            handle.grant(total)
+
+    def give(self, run: str, item: int, result: Result) -> None:
+        handle = self._find(run)
+        if handle is not None:
+            handle.give(item, result)
+
+    def end(self, run: str, error: CrowdpipeError | None) -> None:
+        handle = self.remove(run)
+        if handle is not None:
+            handle.end(error)
+
+    def expect_plan(self, request: str) -> PlanAnswer:
+        """Where its answer will come. Raises what the line failed with."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            answer = self._plans[request] = PlanAnswer()
+        return answer
+
+    def await_plan(self, request: str, answer: PlanAnswer, limit_s: float) -> Planned:
+        """The plan, or its error. `TimedOut` if none comes within the limit."""
+        try:
+            given = answer.get(timeout=limit_s)
+        except queue.Empty:
+            raise TimedOut(f"waited {limit_s:g} s for a plan") from None
+        finally:
+            with self._lock:
+                self._plans.pop(request, None)
+        if isinstance(given, CrowdpipeError):
+            raise given
+        if given.planned is None:
+            raise from_kind(given.kind, given.reason)
+        return given.planned
+
+    def give_plan(self, given: GivePlan) -> None:
+        with self._lock:
+            answer = self._plans.get(given.request)
+        if answer is not None:
+            answer.put(given)
+
+    def fail(self, error: CrowdpipeError) -> None:
+        """Nothing more will come, for anybody."""
+        with self._lock:
+            self._failure = self._failure or error
+            handles, answers = list(self._handles.values()), list(self._plans.values())
+        for handle in handles:
+            handle.fail(error)
+        for answer in answers:
+            answer.put(error)
+
+    def _find(self, run: str) -> Handle | None:
+        with self._lock:
+            return self._handles.get(run)

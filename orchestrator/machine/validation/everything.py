@@ -1,0 +1,17 @@
+"""All checks of the machine's state, in an order in which the first that fails says most."""
+
+from __future__ import annotations
+
+from orchestrator.machine.records.state import State
+from orchestrator.machine.validation.agenda import check_agenda
+from orchestrator.machine.validation.devices import check_devices
+from orchestrator.machine.validation.plans import check_plans
+from orchestrator.machine.validation.runs import check_runs
+
+CHECKS = (check_runs, check_plans, check_devices, check_agenda)
+
+
+def validate(state: State) -> None:
+    """Raises `InvariantBroken`."""
+    for check in CHECKS:
+        check(state)

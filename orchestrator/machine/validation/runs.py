@@ -1,0 +1,83 @@
+"""Runs, their items, the room for inputs, and which items each device may hold something of."""
+
+from __future__ import annotations
+
+from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.state import State
+from orchestrator.machine.validation.broken import check, check_same
+
+
+def check_runs(state: State) -> None:
+    for run in state.runs.values():
+        _check_items(run)
+        _check_numbers(run)
+        if run.wave:
+            flying = all(index in run.in_flight for index in run.wave)
+            check(run.options.barrier and flying, f"run {run.run}: its wave is not in flight")
+    _check_budget(state)
+    _check_working(state)
+    _check_involved(state)
+
+
+def _check_items(run: Run) -> None:
+    by_state: dict[str, list[int]] = {}
+    for index, item in run.items.items():
+        check(item.key == (run.run, index), f"item {item.key} is filed as {run.run}/{index}")
+        check(index not in run.ended, f"item {item.key} is listed, and ended")
+        by_state.setdefault(item.state, []).append(index)
+    check_same(f"run {run.run}: waiting items", run.waiting, sorted(by_state.get("stored", [])))
+    admitted = sorted(by_state.get("admitted", []))
+    check_same(f"run {run.run}: items in flight", sorted(run.in_flight), admitted)
+
+
+def _check_numbers(run: Run) -> None:
+    ended = len(run.ended)
+    check_same(f"run {run.run}: items done and failed", run.done + run.failed, ended)
+    lost = [index for index in run.outcomes if index not in run.ended]
+    check(not lost, f"run {run.run}: outcomes of items that did not end: {lost}")
+    check(run.active_at >= run.heard_at, f"run {run.run}: heard after its last activity")
+    if run.count is not None:
+        check(ended <= run.count, f"run {run.run}: {ended} of {run.count} items ended")
+
+
+def _check_budget(state: State) -> None:
+    runs, budget = list(state.runs.values()), state.budget
+    spooled = sum(run.spooled_nbytes for run in runs)
+    check_same("bytes of inputs on disk", budget.spooled_nbytes, spooled)
+    promised = sum(run.promised_nbytes for run in runs)
+    check_same("bytes that clients may send", budget.promised_nbytes, promised)
+    for run in runs:
+        held = sum(item.nbytes for item in run.items.values() if item.has_input)
+        check_same(f"run {run.run}: bytes of inputs on disk", run.spooled_nbytes, held)
+        check(
+            run.attended or not run.granted or not run.open, f"run {run.run}: silent, and granted"
+        )
+    gone = [name for name in budget.refused if name not in state.runs]
+    check(not gone, f"runs that are gone wait for room: {gone}")
+
+
+def _check_working(state: State) -> None:
+    keys = {run.plan_key for run in state.runs.values()}
+    for key in keys:
+        working = [run for run in state.runs.values() if run.plan_key == key and run.working]
+        kept = sorted(run.order for run in state.runs.working(key))
+        check_same(f"runs with work for {key}", kept, sorted(run.order for run in working))
+        oldest = min(working, key=lambda run: run.order, default=None)
+        check(state.runs.leader(key) is oldest, f"the oldest run with work for {key} does not lead")
+        check(all(run in state.runs.of_plan(key) for run in working), f"not all runs are in {key}")
+    check_same("any work", state.runs.any_work, any(run.working for run in state.runs.values()))
+
+
+def _check_involved(state: State) -> None:
+    expected: dict[str, set[tuple[str, int]]] = {}
+    for run in state.runs.values():
+        for item in run.items.values():
+            for device in item.touched:
+                expected.setdefault(device, set()).add(item.key)
+            beyond = [device for device in item.holders() if device not in item.touched]
+            check(not beyond, f"item {item.key} is held by {beyond}, who were never involved")
+    found = {
+        device: {item.key for item in state.involved.of(device)}
+        for device in state.involved.devices()
+    }
+    check_same("items that devices are involved in", found, expected)

@@ -1,0 +1,339 @@
+"""Frames on their way out: lanes, parts, credits, repeats, and nothing given up in silence."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bus import outbound_frames
+from bus.policy import ConnectionPolicy
+from tests.support.courier_side import (
+    PACKET_NBYTES,
+    TOPICS,
+    KeptFrame,
+    Side,
+    exchange,
+    frame,
+    name,
+    parts_in,
+)
+from wire.errors import QueueFull
+from wire.outbox import Message
+from wire.parts import (
+    LARGE_PART_NBYTES,
+    PACKET_SLACK_NBYTES,
+    PART_NBYTES,
+    Credit,
+    Transfer,
+    encode_credit,
+)
+
+LARGE = 100_000
+
+
+@pytest.fixture
+def a() -> Side:
+    return Side("a")
+
+
+@pytest.fixture
+def b() -> Side:
+    return Side("b")
+
+
+def test_a_small_frame_travels_whole(a: Side, b: Side):
+    a.send("b", 0, 100)
+    assert a.wakes == 1
+    assert exchange(a, b) == 1
+    assert b.kept == [frame(0, 100)]
+    assert [(sender, header.activation) for sender, header in b.arrived] == [("a", name())]
+
+
+def test_a_large_frame_travels_in_parts_two_ahead_of_their_credits(a: Side, b: Side):
+    source = a.send("b", 0, LARGE)
+    assert exchange(a, b) == 2
+    assert b.kept == [frame(0, LARGE)]
+    assert source.loads == 1
+
+
+def test_large_frames_for_one_reader_go_one_after_another_and_are_each_read_once(a: Side, b: Side):
+    sources = [a.send("b", item, LARGE) for item in range(5)]
+    first = a.publish()
+    assert {part.transfer.activation for part in parts_in(first)} == {name(0)}
+    assert [source.loads for source in sources] == [1, 0, 0, 0, 0]
+    b.take("a", first)
+    a.take("b", b.publish())
+    exchange(a, b)
+    assert [header.activation.item for _, header in b.arrived] == [0, 1, 2, 3, 4]
+    assert [source.loads for source in sources] == [1] * 5
+
+
+def test_a_reader_without_credits_holds_up_nobody_else(a: Side):
+    a.send("b", 0, LARGE)
+    a.publish()
+    a.send("b", 1, LARGE)
+    a.send("b", 2, 100)
+    a.send("c", 3, LARGE)
+    readers = [message.topic for message in a.publish()]
+    assert readers == [TOPICS.data("b", "a"), *[TOPICS.data("c", "a")] * 2]
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "says"),
+    [(100, ()), (5_000, (("part", "1/2"),))],
+)
+def test_every_message_says_what_it_carries(a: Side, nbytes: int, says: tuple[object, ...]):
+    a.send("b", 7, nbytes)
+    message = a.publish()[0]
+    assert message.properties == (("run", "run"), ("item", "7"), ("cut", "1"), *says)
+    assert message.content_type == "application/vnd.crowdpipe.frame"
+    assert message.expiry_s == 300
+
+
+def test_control_goes_before_frames():
+    a = Side("a", policy=ConnectionPolicy(max_in_flight=16))
+    for item in range(40):
+        a.send("b", item, 2000)
+    a.publish(16, acknowledge=False)
+    a.pending.put(Message("control", b"state"))
+    a.acknowledge(1)
+    assert a.publish(1)[0].topic == "control"
+
+
+def test_what_is_asked_twice_while_it_waits_is_sent_once_as_it_is_then(a: Side):
+    a.send("b", 0, 100)
+    a.send("b", 0, 100, attempt=3)
+    assert [part.transfer.attempt for part in parts_in(a.publish())] == [3]
+
+
+def test_what_is_asked_again_once_it_left_is_sent_again(a: Side):
+    for _ in range(2):
+        a.send("b", 0, 100)
+        assert len(a.publish(acknowledge=False)) == 1
+
+
+def test_too_many_that_wait_are_refused(a: Side, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outbound_frames, "QUEUE_LIMIT", 3)
+    for item in range(3):
+        a.send("b", item, 100)
+    with pytest.raises(QueueFull):
+        a.send("b", 3, 100)
+
+
+def test_a_slow_link_costs_no_memory():
+    a = Side("a", policy=ConnectionPolicy(max_in_flight=1, ahead_nbytes=1 << 20))
+    a.connect(1 << 30)
+    sources = [a.send("b", item, 200_000) for item in range(100)]
+    a.publish(1, acknowledge=False)
+    assert a.publish(acknowledge=False) == []
+    assert a.pending.nbytes < 2 << 20
+    assert sum(source.loads for source in sources) < 10
+
+
+# --- the size of parts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packet_nbytes", [PACKET_NBYTES, 64 << 10, 128 << 10])
+def test_parts_are_as_large_as_the_brokers_packets_allow(packet_nbytes: int):
+    a, b = Side("a", packet_nbytes=packet_nbytes), Side("b", packet_nbytes=packet_nbytes)
+    a.send("b", 0, 300_000)
+    sizes = []
+    while published := a.publish():
+        sizes += [len(message.payload) for message in published]
+        b.take("a", published)
+        a.take("b", b.publish())
+    assert b.kept == [frame(0, 300_000)]
+    assert max(sizes) <= packet_nbytes - PACKET_SLACK_NBYTES + 100
+    assert max(sizes) > packet_nbytes - PACKET_SLACK_NBYTES
+
+
+@pytest.mark.parametrize(("measured", "most"), [(False, PART_NBYTES), (True, LARGE_PART_NBYTES)])
+def test_a_fast_link_carries_larger_frames_in_one_part(measured: bool, most: int):
+    a = Side("a", packet_nbytes=1 << 30)
+    if measured:
+        a.link.sent(1 << 20, 0.01)
+    a.send("b", 0, most - 1000)
+    a.send("b", 1, most + 1000)
+    counts = {part.transfer.activation.item: part.count for part in parts_in(a.publish())}
+    assert counts == {0: 1, 1: 2}
+
+
+def test_a_broker_that_comes_back_with_smaller_packets_gets_smaller_parts():
+    a, b = Side("a", packet_nbytes=64 << 10), Side("b")
+    a.send("b", 0, LARGE)
+    a.send("b", 1, LARGE)
+    a.publish()
+    a.disconnect()
+    a.connect(16 << 10)
+    published = a.publish()
+    assert max(len(message.payload) for message in published) < 16 << 10
+    b.take("a", published)
+    a.take("b", b.publish())
+    exchange(a, b)
+    assert [header.activation.item for _, header in b.arrived] == [0, 1]
+
+
+def test_a_frame_of_too_many_parts_is_given_up_and_told(a: Side):
+    source = KeptFrame(frame())
+    source.measure = lambda: (1 << 40, 0)  # type: ignore[method-assign]  # nobody has so much
+    a.courier.send("b", name(), source)
+    assert a.publish() == []
+    assert a.given_up == [("b", name(), "too_large")]
+
+
+# --- lost connections -----------------------------------------------------------------------------
+
+
+def test_what_the_broker_did_not_acknowledge_is_sent_again_before_what_waits(a: Side):
+    for item in range(3):
+        a.send("b", item, 100)
+    assert len(a.publish(acknowledge=False)) == 3
+    a.acknowledge(2)
+    a.disconnect()
+    a.send("b", 3, 100)
+    assert a.pending.take() is None
+    a.connect()
+    again = parts_in(a.publish())
+    assert [part.transfer.activation.item for part in again] == [0, 2, 3]
+
+
+def test_parts_that_were_under_way_are_offered_again_once_after_a_reconnect(a: Side, b: Side):
+    a.send("b", 0, LARGE)
+    lost = parts_in(a.publish(acknowledge=False))
+    a.disconnect()
+    a.connect()
+    again = a.publish()
+    assert [part.index for part in parts_in(again)] == [part.index for part in lost]
+    b.take("a", again)
+    a.take("b", b.publish())
+    exchange(a, b)
+    assert b.kept == [frame(0, LARGE)]
+
+
+def test_while_there_is_no_connection_nobody_is_given_up(a: Side):
+    a.send("b", 0, LARGE)
+    a.publish()
+    a.disconnect()
+    assert a.courier.wake_at() is None
+    a.courier.expire(time.monotonic() + 1e6)
+    assert a.given_up == []
+
+
+def test_a_reader_that_returns_no_credit_is_given_up_in_the_end(a: Side):
+    a.send("b", 0, LARGE)
+    now = time.monotonic()
+    for _ in range(20):
+        a.publish()
+        now += 60
+        a.courier.expire(now)
+    assert a.given_up == [("b", name(), "timed_out")]
+    assert a.courier.wake_at() is None
+
+
+def test_credits_of_nothing_change_nothing(a: Side):
+    credit = encode_credit(Credit(Transfer(name(), 0), 0, 2))
+    a.courier.received(TOPICS.data("a", "b"), credit)
+    assert a.publish() == []
+
+
+# --- letting go -----------------------------------------------------------------------------------
+
+
+def test_a_forgotten_frame_is_not_sent_whether_it_waits_or_is_on_its_way(a: Side):
+    for item, nbytes in enumerate((100, LARGE, LARGE, 100)):
+        a.send("b", item, nbytes)
+        if item == 1:
+            a.publish(acknowledge=False)
+    for item in range(4):
+        a.courier.forget(name(item))
+    a.disconnect()
+    a.connect()
+    assert a.publish() == []
+
+
+def test_forgetting_one_large_frame_lets_the_next_go(a: Side, b: Side):
+    for item in range(2):
+        a.send("b", item, LARGE)
+    a.publish()
+    a.courier.forget(name(0))
+    exchange(a, b)
+    assert [header.activation for _, header in b.arrived] == [name(1)]
+
+
+def test_nothing_of_a_forgotten_run_is_sent(a: Side):
+    for run in ("gone", "here"):
+        a.send("b", 0, 100, run=run)
+        a.send("b", 1, LARGE, run=run)
+    a.courier.forget_run("gone")
+    assert {part.transfer.activation.run for part in parts_in(a.publish())} == {"here"}
+
+
+@pytest.mark.parametrize("nbytes", [100, LARGE])
+def test_what_was_let_go_before_its_turn_is_skipped(a: Side, nbytes: int):
+    gone = a.send("b", 0, nbytes)
+    gone.data = None
+    a.send("b", 1, 100)
+    assert [part.transfer.activation for part in parts_in(a.publish())] == [name(1)]
+    assert a.given_up == []
+
+
+@pytest.mark.parametrize("nbytes", [100, LARGE])
+def test_what_cannot_be_read_does_not_hold_up_what_follows(a: Side, nbytes: int):
+    broken = a.send("b", 0, nbytes)
+
+    def fail() -> bytes:
+        raise OSError("input/output error")
+
+    broken.load = fail  # type: ignore[method-assign]  # as a broken disk would
+    a.send("b", 1, 100)
+    assert [part.transfer.activation for part in parts_in(a.publish())] == [name(1)]
+    assert a.given_up == [("b", name(0), "operator")]
+
+
+DOINGS = st.lists(
+    st.tuples(
+        st.sampled_from(["small", "large", "forget", "cut", "publish", "lose", "exchange"]),
+        st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(DOINGS)
+def test_whatever_happens_on_the_way_all_that_is_wanted_arrives(doings: list[tuple[str, int]]):
+    a, b, wanted = Side("a"), Side("b"), set()
+    for doing, item in doings:
+        if doing in ("small", "large"):
+            a.send("b", item, 100 if doing == "small" else 10_000)
+            wanted.add(item)
+        elif doing == "forget":
+            a.courier.forget(name(item))
+            wanted.discard(item)
+        elif doing == "cut":
+            a.disconnect()
+            a.connect()
+        elif doing == "publish":
+            b.take("a", a.publish(item, acknowledge=False))
+        elif doing == "lose":  # with the connection, all that the broker had
+            a.publish(item, acknowledge=False)
+            a.disconnect()
+            b.publish()
+            a.connect()
+        else:
+            a.take("b", b.publish())
+            exchange(a, b)
+    a.disconnect()
+    a.connect()
+    a.take("b", b.publish())
+    exchange(a, b)
+    now = time.monotonic()
+    for _ in range(3):  # credits that were lost with a connection
+        now += 11
+        a.courier.expire(now)
+        exchange(a, b)
+    assert {header.activation.item for _, header in b.arrived} >= wanted
+    assert a.given_up == []

@@ -1,0 +1,162 @@
+"""What is to be sent, by reference: where each frame is on its way, and what stays of it."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from bus.parcels import Parcel, Parcels
+from tests.support.courier_side import KeptFrame, name
+from wire.ids import ActivationId
+from wire.outbox import Message
+from wire.parts import Transfer
+
+READERS = ("b", "c")
+
+
+def parcel(item: int, to: str = "b", run: str = "run", source: KeptFrame | None = None) -> Parcel:
+    return Parcel(to, name(item, run), source or KeptFrame(b""))
+
+
+def message() -> Message:
+    return Message("data", b"", control=False)
+
+
+def waiting(parcels: Parcels) -> list[int]:
+    """Takes all that wait."""
+    items = []
+    while (each := parcels.next()) is not None:
+        items.append(each.activation.item)
+    return items
+
+
+def test_the_oldest_goes_first():
+    parcels = Parcels()
+    for item in (2, 0, 1):
+        parcels.wait(parcel(item))
+    assert parcels.waiting == 3
+    assert waiting(parcels) == [2, 0, 1]
+
+
+def test_of_two_sources_of_one_frame_that_waits_the_newer_counts_in_the_place_of_the_older():
+    parcels, newer = Parcels(), KeptFrame(b"newer")
+    for each in (parcel(0), parcel(1), parcel(0, source=newer)):
+        parcels.wait(each)
+    first = parcels.next()
+    assert first is not None
+    assert first.source is newer
+    assert waiting(parcels) == [1]
+
+
+def test_after_a_lost_connection_what_was_not_confirmed_waits_again_in_its_order():
+    parcels, messages = Parcels(), [message() for _ in range(3)]
+    for item, each in enumerate(messages):
+        parcels.sent(parcel(item), each)
+    parcels.wait(parcel(3))
+    parcels.confirmed(messages[1])
+    assert parcels.wait_again(1 << 20) == []
+    assert waiting(parcels) == [0, 2, 3]
+    assert parcels.wait_again(1 << 20) == []
+    assert waiting(parcels) == []
+
+
+def test_what_is_in_too_large_parts_waits_again_and_its_transfer_is_over():
+    parcels = Parcels()
+    for item, nbytes in enumerate((1000, 3000)):
+        paced = parcel(item)
+        paced.part_nbytes = nbytes
+        parcels.paced(paced, Transfer(name(item), 0))
+    assert parcels.wait_again(2000) == [Transfer(name(1), 0)]
+    assert waiting(parcels) == [1]
+    assert parcels.is_paced("b", Transfer(name(0), 0))
+
+
+def test_what_is_done_is_known_no_more():
+    parcels, sent = Parcels(), message()
+    parcels.sent(parcel(0), sent)
+    parcels.paced(parcel(0), Transfer(name(0), 0))
+    parcels.confirmed(sent)
+    parcels.done("b", Transfer(name(0), 0))
+    assert parcels.forget(name(0)) == []
+    assert parcels._by_run == {}
+
+
+def test_a_frame_is_forgotten_for_every_reader_wherever_it_is():
+    parcels = Parcels()
+    parcels.wait(parcel(0, "b"))
+    parcels.sent(parcel(0, "c"), message())
+    parcels.paced(parcel(0, "d"), Transfer(name(0), 7))
+    parcels.wait(parcel(1, "b"))
+    assert parcels.forget(name(0)) == [Transfer(name(0), 7)]
+    parcels.wait_again(1 << 20)
+    assert waiting(parcels) == [1]
+
+
+ITEMS, TO = st.integers(0, 3), st.sampled_from(READERS)
+
+
+def at(item: int) -> ActivationId:
+    return name(item, "r" if item % 2 else "q")
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Whatever happens, the index knows exactly what there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parcels = Parcels()
+
+    @rule(item=ITEMS, to=TO)
+    def wait(self, item: int, to: str) -> None:
+        self.parcels.wait(Parcel(to, at(item), KeptFrame(b"")))
+
+    @rule()
+    def send_the_next(self) -> None:
+        taken = self.parcels.next()
+        if taken is not None:
+            self.parcels.sent(taken, message())
+
+    @rule()
+    def pace_the_next(self) -> None:
+        taken = self.parcels.next()
+        transfer = Transfer(taken.activation, 0) if taken else None
+        if taken and transfer and not self.parcels.is_paced(taken.to, transfer):
+            self.parcels.paced(taken, transfer)
+
+    @rule()
+    def confirm_the_oldest(self) -> None:
+        sent = next(iter(self.parcels._unconfirmed.values()), None)
+        if sent is not None and sent.message is not None:
+            self.parcels.confirmed(sent.message)
+
+    @rule(item=ITEMS, to=TO)
+    def done(self, item: int, to: str) -> None:
+        self.parcels.done(to, Transfer(at(item), 0))
+
+    @rule(item=ITEMS)
+    def forget(self, item: int) -> None:
+        self.parcels.forget(at(item))
+        assert not any(each.activation == at(item) for each in self.known())
+
+    @rule(item=ITEMS)
+    def forget_run(self, item: int) -> None:
+        self.parcels.forget_run(at(item).run)
+        assert at(item).run not in self.parcels._by_run
+
+    @rule()
+    def wait_again(self) -> None:
+        self.parcels.wait_again(1 << 20)
+        assert not self.parcels._unconfirmed
+
+    @invariant()
+    def the_index_holds(self) -> None:
+        there = [*self.parcels._waiting.values(), *self.parcels._unconfirmed.values()]
+        assert self.known() == {*there, *self.parcels._paced.values()}
+
+    def known(self) -> set[Parcel]:
+        runs = self.parcels._by_run.values()
+        assert all(of_run and all(of_run.values()) for of_run in runs)  # nothing empty stays
+        return {each for of_run in runs for parcels in of_run.values() for each in parcels}
+
+
+TestAnyOrder = AnyOrder.TestCase

@@ -1,0 +1,95 @@
+"""Who waits for one run is woken by that run alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from crowdpipe.client.handle import Handle, Result
+from crowdpipe.client.line import Line
+from wire.broker_url import parse_url
+from wire.errors import OperatorError, UserError
+from wire.messages.requests import RunOptions
+
+LIMIT_S = 30.0
+
+
+class Reader:
+    """A thread that waits for a run, and counts how often it looks whether it may go on."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.looks = 0
+        self.looked = threading.Event()
+        self.may_go = False
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._wait)
+        self._thread.start()
+        assert self.looked.wait(LIMIT_S)
+
+    def _look(self) -> bool:
+        self.looks += 1
+        self.looked.set()
+        return self.may_go
+
+    def _wait(self) -> None:
+        try:
+            self.handle.wait(self._look)
+        except Exception as error:
+            self.error = error
+
+    def join(self) -> None:
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    """Never opened: what it would say to a broker stays in its mailbox."""
+    line = Line(parse_url("mqtt://alice:x@127.0.0.1:1"))
+    yield line
+    line.close(0.0)
+
+
+def begin(line: Line) -> Handle:
+    return line.begin("toy", RunOptions(), None, 4, LIMIT_S)
+
+
+def test_an_outcome_wakes_the_reader_of_its_run_and_no_other(line: Line):
+    one, other = Reader(begin(line)), Reader(begin(line))
+    one.looked.clear()
+    one.handle.give(0, Result(b"frame"))
+    assert one.looked.wait(LIMIT_S)
+    assert other.looks == 1
+    for reader in (one, other):
+        reader.may_go = True
+        reader.handle.grant(1)
+        reader.join()
+    assert other.looks == 2
+
+
+def test_the_end_of_a_run_wakes_its_reader(line: Line):
+    reader = Reader(begin(line))
+    reader.handle.end(OperatorError("no device"))
+    reader.join()
+    assert reader.error is None
+    assert str(reader.handle.error) == "no device"
+
+
+def test_a_session_that_is_closed_ends_whoever_waits_in_another_thread(line: Line):
+    readers = [Reader(begin(line)) for _ in range(2)]
+    line.close(0.0)
+    for reader in readers:
+        reader.join()
+        assert isinstance(reader.error, UserError)
+
+
+def test_a_run_or_a_plan_of_a_line_that_failed_is_not_waited_for(line: Line):
+    line.ended(OperatorError("the broker let nobody in"))
+    handle = begin(line)
+    with pytest.raises(OperatorError, match="let nobody in"):
+        handle.wait(lambda: False)
+    with pytest.raises(OperatorError, match="let nobody in"):
+        line.plan("toy", RunOptions(), LIMIT_S)

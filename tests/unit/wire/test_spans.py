@@ -1,0 +1,45 @@
+"""The set of item numbers remembers everything and stays small when it fills from below."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.calls import count_calls
+from wire.spans import Spans
+
+Numbers = st.lists(st.integers(0, 40))
+
+
+@given(Numbers)
+def test_it_is_a_set(numbers: list[int]):
+    spans, known = Spans(), set()
+    for number in numbers:
+        assert spans.add(number) is (number not in known)
+        known.add(number)
+        assert len(spans) == len(known)
+    assert [number in spans for number in range(-1, 42)] == [n in known for n in range(-1, 42)]
+    assert spans.highest == max(known, default=-1)
+
+
+@given(Numbers)
+def test_what_was_added_is_held_as_the_fewest_ranges(numbers: list[int]) -> None:
+    ranges = Spans(numbers).ranges()
+    assert [i for first, last in ranges for i in range(first, last + 1)] == sorted(set(numbers))
+    assert all(a[1] + 1 < b[0] for a, b in itertools.pairwise(ranges))
+
+
+@given(Numbers, st.integers(0, 40), st.integers(-1, 42))
+def test_what_is_lacked_between_two_items_is_found(numbers: list[int], first: int, last: int):
+    expected = [item for item in range(first, last + 1) if item not in numbers]
+    assert list(Spans(numbers).lacked(first, last)) == expected
+
+
+def test_what_is_lacked_costs_the_gaps_and_not_the_items():
+    few, many = (Spans([*range(1, count), count + 1]) for count in (10, 10_000))
+    assert list(many.lacked(0, 10_001)) == [0, 10_000]
+    assert count_calls(lambda: list(many.lacked(0, 10_001))) == count_calls(
+        lambda: list(few.lacked(0, 11))
+    )

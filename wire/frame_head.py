@@ -1,0 +1,58 @@
+"""What a frame's header says: whose activation it is, and of what its tensors are.
+
+The bytes are read and written in `wire.frames`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+from wire.ids import ActivationId
+from wire.planes import Lossless
+from wire.transport import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSettings:
+    """A run's settings, which travel with its items from hop to hop."""
+
+    exact: bool = False
+    barrier: bool = False
+    transport: Transport = "auto"
+
+    @property
+    def lossless(self) -> Lossless:
+        """What a tensor that must keep its bits is sent with."""
+        if self.transport == "fp16" or self.transport == "int8":
+            return "auto"
+        return self.transport
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHead:
+    """Name, ONNX element type and shape of one tensor in a frame."""
+
+    name: str
+    element: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHead:
+    """A frame's header without its planes. `nbytes` is the encoded frame, `raw_nbytes` its
+    tensors decoded."""
+
+    model: str
+    activation: ActivationId
+    attempt: int
+    _: KW_ONLY
+    exact: bool
+    barrier: bool
+    nbytes: int
+    raw_nbytes: int
+    tensors: tuple[TensorHead, ...] = ()
+    transport: Transport = "auto"
+
+    @property
+    def settings(self) -> FrameSettings:
+        return FrameSettings(self.exact, self.barrier, self.transport)
