@@ -32,11 +32,6 @@ class Rules:
     least: int
     most: int
 
-    @property
-    def limited(self) -> bool:
-        """Whether the number of ranges needs a price."""
-        return self.least > 1 or self.most < sum(self.counts)
-
 
 @dataclass(frozen=True, slots=True)
 class Prices:

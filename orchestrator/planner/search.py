@@ -43,10 +43,8 @@ STEPS_LIMIT = 240_000  # options looked at, some 50 ms of Python, when there are
 EXACT_STEPS_LIMIT = 1_000_000  # never seen to be needed
 WIDTH = 64  # labels that go on from a cut
 LABEL_STEPS = 30_000  # for one question, else fewer labels go on
-ASKED, BEYOND = (
-    12,
-    5,
-)  # questions that are asked in any case, unless it takes so many times the steps
+ASKED = 12  # questions that are asked in any case …
+BEYOND = 5  # … unless that takes so many times the steps
 SLACK = 0.004  # a plan that is sooner by less is not worth the time to find it
 RUNG = 1.5  # of the ladder, the next against the one before
 NARROWER = 0.02  # by so much, and a new question pays
@@ -166,11 +164,7 @@ class Sweep:
 
     def _climb(self) -> None:
         """From the fastest pace up, as long as plans that are no faster may be better."""
-        prices, low_s, top_s = (
-            Prices((0.0,) * len(self._rules.counts)),
-            self._low_s,
-            slowest(self._rows),
-        )
+        prices, low_s, top_s = self._free, self._low_s, slowest(self._rows)
         soonest_s = shortest(self._rows, prices)[0][0]
         while low_s < top_s and soonest_s < self._known.enough_s(low_s):
             high_s = min(top_s, low_s * RUNG) if self._known.more else top_s
