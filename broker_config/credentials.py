@@ -36,7 +36,7 @@ class Credentials:
         return self._current().users
 
     def get(self, name: str) -> User | None:
-        return next((user for user in self.users() if user.name == name), None)
+        return self._current().by_name.get(name)
 
     def need(self, name: str) -> User:
         """The user; `InvalidName` says that there is none."""

@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from model_store.access import authorise_by_file
+from model_store.access import UsersFile
 from model_store.server import StoreServer
 from wire.errors import CrowdpipeError, OperatorError
 from wire.users import read_users
@@ -39,7 +39,7 @@ def serve(options: argparse.Namespace) -> None:
         options.folder,
         options.host,
         options.port,
-        authorise=authorise_by_file(options.credentials),
+        authorise=UsersFile(options.credentials).authorise,
     )
     if options.sweep:
         server.blobs.forget_unfinished()

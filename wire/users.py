@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from functools import cached_property
 
 from wire.ids import check_name
 from wire.record import decode, encode
@@ -34,7 +35,7 @@ class User:
         return f"User({self.name!r}, {self.role!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Users:
     format: int
     users: tuple[User, ...]
@@ -42,16 +43,19 @@ class Users:
     def __post_init__(self) -> None:
         if self.format != FORMAT:
             raise ValueError(f"users of format {self.format}; this program reads {FORMAT}")
-        if len({user.name for user in self.users}) != len(self.users):
+        if len(self.by_name) != len(self.users):
             raise ValueError("a user name appears twice")
+
+    @cached_property
+    def by_name(self) -> dict[str, User]:
+        return {user.name: user for user in self.users}
 
     def verify(self, name: str, secret: str) -> Role | None:
         """The role of `name` if `secret` is theirs, in a time that does not tell how wrong."""
-        for user in self.users:
-            if user.name == name:
-                same = hmac.compare_digest(user.secret.encode(), secret.encode())
-                return user.role if same else None
-        return None
+        user = self.by_name.get(name)
+        if user is None or not hmac.compare_digest(user.secret.encode(), secret.encode()):
+            return None
+        return user.role
 
 
 def check_user_name(name: str, role: Role) -> str:

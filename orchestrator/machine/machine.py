@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.machine import journaled, searched
-from orchestrator.machine.devices import liveness, reports, result_frames, sessions
+from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
 from orchestrator.machine.records.agenda import Look
@@ -167,8 +167,8 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     ModelRemoved: models.removed,
     DeviceStateSeen: _state_seen,
     TelemetrySeen: reports.telemetry_seen,
-    ResidencySeen: reports.residency_seen,
-    AssignmentSeen: reports.assignment_seen,
+    ResidencySeen: residencies.residency_seen,
+    AssignmentSeen: residencies.assignment_seen,
     EventsArrived: reports.events_arrived,
     RequestArrived: _requested,
     InputArrived: requests.input_arrived,

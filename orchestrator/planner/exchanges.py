@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 
-from orchestrator.planner.incumbent import Incumbent
+from orchestrator.planner.incumbent import EQUAL, Incumbent
 from orchestrator.planner.options import Option, Path, Rows, within
 from orchestrator.planner.prices import Rules
 
@@ -20,7 +20,6 @@ _Change = dict[int, tuple[int, int, int]]  # by position in the plan, what is se
 
 
 STEPS_LIMIT = 30_000  # exchanges that are tried, and options of plans that may be better
-EQUAL = 1e-12  # floating point: sums of the same numbers in another order
 
 
 def improve(known: Incumbent, rows: Rows, rules: Rules) -> None:

@@ -10,6 +10,8 @@ import math
 
 from orchestrator.planner.options import Path
 
+EQUAL = 1e-12  # floating point: sums of the same numbers in another order
+
 
 class Incumbent:
     """`more`: items after the first. `limit_s`: what a plan must be sooner than. `slack`: so much
@@ -40,6 +42,7 @@ class Incumbent:
 
     def fewest(self, limit_s: float) -> Path:
         """Of the plans seen that are no slower, the one with the fewest ranges."""
+        limit_s *= 1 + 2 * EQUAL
         good = [(n, *known) for n, known in self._by_ranges.items() if known[0] <= limit_s]
         return min(good)[2] if good else ()
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from heapq import nsmallest
 from itertools import islice, zip_longest
 
-from orchestrator.planner.kinds import kinds_of
+from orchestrator.planner.kinds import Kind, kinds_of
 from orchestrator.planner.lacks import homeless, too_small
 from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Fleet, Offer, SegmentRange, fits
@@ -38,8 +39,8 @@ def partition(
 ) -> tuple[SegmentRange, ...]:
     """Contiguous ranges that cover the model, each of which fits a device.
 
-    `wanted` None: as many as make the batch fastest. `preferred`: devices to look at first where
-    there are more than a search can look at, such as those that have ranges loaded or cached.
+    `wanted` None: as many as make the batch fastest. `preferred`: devices to look at before others
+    where there are too many to look at all, such as those that have ranges loaded or cached.
     Raises `NoDevice`, `FleetTooSmall` (what is missing, and where) or `InvalidInput` (a `wanted`
     that cannot be).
     """
@@ -62,9 +63,14 @@ def worth_asking(
     """Devices that may be of use to the model, where there are too many to look at all."""
     if len(fleet) <= KINDS:
         return tuple(offer.device for offer in fleet)
-    kinds = shortlist(kinds_of(fleet), Needs(manifest), work, KINDS, preferred)
-    ranks = zip_longest(*(kind.devices[:KINDS] for kind in kinds))
+    names = frozenset(preferred)
+    kinds = shortlist(kinds_of(fleet), Needs(manifest), work, KINDS, names)
+    ranks = zip_longest(*(_preferred_first(kind, names) for kind in kinds))
     return tuple(islice((name for rank in ranks for name in rank if name is not None), KINDS))
+
+
+def _preferred_first(kind: Kind, names: Collection[str]) -> list[str]:
+    return nsmallest(KINDS, kind.devices, key=lambda name: (name not in names, name))
 
 
 def _one_each(

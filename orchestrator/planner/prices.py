@@ -32,11 +32,6 @@ class Rules:
     least: int
     most: int
 
-    @property
-    def limited(self) -> bool:
-        """Whether the number of ranges needs a price."""
-        return self.least > 1 or self.most < sum(self.counts)
-
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -82,29 +77,31 @@ IMPOSSIBLE = Bound(math.inf, Prices(()), (), (), False, ())
 
 
 def bound_of(
-    rows: Rows, rules: Rules, prices: Prices, known: Incumbent, low_s: float = 0.0
+    rows: Rows, rules: Rules, starts: Sequence[Prices], known: Incumbent, low_s: float = 0.0
 ) -> tuple[Bound, Rows]:
     """The highest bound after some changes of prices, or the first that shows that no plan whose
     pace is above `low_s` is better than the one known; and the options that such a plan can use.
-    Tells the plans that it comes across."""
+    Tells the plans that it comes across. Goes on from the best of `starts`: prices that were found
+    for other paces may be far off."""
     best, share = IMPOSSIBLE, 1.0
+    upcoming = list(starts)
     for step in range(STEPS):
         known.steps += size(rows)
-        bound = _bound(rows, rules, prices)
+        bound = _bound(rows, rules, upcoming.pop())
         if bound is IMPOSSIBLE:
             return IMPOSSIBLE, rows
         if bound.keeps:
             known.note(bound.path)
         if best is IMPOSSIBLE or bound.fill_s > best.fill_s:
             best = bound
-        else:
+        elif step >= len(starts):
             share *= SHORTER
         enough_s = known.enough_s(low_s)
         if bound.reached or bound.fill_s >= enough_s:
             break
         if step in SIFTED_AT:
             rows = _sifted(rows, rules, best, enough_s)
-        prices = _changed(best, rules, enough_s, share)
+        upcoming = upcoming or [_changed(best, rules, enough_s, share)]
     return best, _sifted(rows, rules, best, known.enough_s(low_s))
 
 

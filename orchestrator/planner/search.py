@@ -39,14 +39,12 @@ from wire.manifest import Manifest
 
 KINDS = 64  # of devices, that are looked at where nobody says how many
 EXACT_STATES = 64  # sets of devices, up to which all are told apart
-STEPS_LIMIT = 120_000  # options looked at, some 25 ms of Python, when there are more
+STEPS_LIMIT = 240_000  # options looked at, some 50 ms of Python, when there are more
 EXACT_STEPS_LIMIT = 1_000_000  # never seen to be needed
 WIDTH = 64  # labels that go on from a cut
 LABEL_STEPS = 30_000  # for one question, else fewer labels go on
-ASKED, BEYOND = (
-    12,
-    5,
-)  # questions that are asked in any case, unless it takes so many times the steps
+ASKED = 12  # questions that are asked in any case …
+BEYOND = 5  # … unless that takes so many times the steps
 SLACK = 0.004  # a plan that is sooner by less is not worth the time to find it
 RUNG = 1.5  # of the ladder, the next against the one before
 NARROWER = 0.02  # by so much, and a new question pays
@@ -147,6 +145,7 @@ class Sweep:
         self._steps, self._width = steps, width
         self._spans: list[_Span] = []
         self._asked = 0
+        self._free = self._latest = Prices((0.0,) * len(rules.counts))
 
     def run(self) -> None:
         self._climb()
@@ -165,11 +164,7 @@ class Sweep:
 
     def _climb(self) -> None:
         """From the fastest pace up, as long as plans that are no faster may be better."""
-        prices, low_s, top_s = (
-            Prices((0.0,) * len(self._rules.counts)),
-            self._low_s,
-            slowest(self._rows),
-        )
+        prices, low_s, top_s = self._free, self._low_s, slowest(self._rows)
         soonest_s = shortest(self._rows, prices)[0][0]
         while low_s < top_s and soonest_s < self._known.enough_s(low_s):
             high_s = min(top_s, low_s * RUNG) if self._known.more else top_s
@@ -180,9 +175,11 @@ class Sweep:
         """What there is up to a pace; the prices with which it was found."""
         self._asked += 1
         rows = within(rows, high_s)
-        bound, rows = bound_of(rows, self._rules, prices, self._known, low_s)
+        starts = list(dict.fromkeys((self._free, self._latest, prices)))
+        bound, rows = bound_of(rows, self._rules, starts, self._known, low_s)
         if bound is IMPOSSIBLE:
             return prices
+        self._latest = bound.prices
         fill_s, enough_s = bound.fill_s, self._known.enough_s(low_s)
         if not bound.reached and fill_s < enough_s:
             width = max(1, min(self._width, LABEL_STEPS // (1 + size(rows))))

@@ -32,13 +32,13 @@ _Span = tuple[int, int]  # first and last segment
 def shortlist(
     kinds: Sequence[Kind], needs: Needs, work: Work, most: int, preferred: Collection[str] = ()
 ) -> list[Kind]:
-    """At most so many kinds; those with a `preferred` device before all others."""
+    """At most so many kinds. Up to half of them are the best of those with a `preferred` device."""
     if len(kinds) <= most:
         return list(kinds)
-    first = [kind for kind in kinds if not set(preferred).isdisjoint(kind.devices)]
-    rankings = _Rankings(kinds, needs, work, most)
-    chosen = dict.fromkeys(id(kind) for kind in first[:most])
-    for kind in rankings.in_turn():
+    names = frozenset(preferred)
+    liked = [kind for kind in kinds if not names.isdisjoint(kind.devices)]
+    chosen = dict.fromkeys(map(id, shortlist(liked, needs, work, most // 2)))
+    for kind in _Rankings(kinds, needs, work, most).in_turn():
         if len(chosen) == most:
             break
         chosen[id(kind)] = None

@@ -1,8 +1,8 @@
-"""What devices report of themselves: numbered events, residency, inventories, telemetry.
+"""What devices report of themselves: telemetry, and numbered events.
 
 Events of another boot, seen before or ahead of a gap are dropped and counted: a device repeats
 them from the first that was not acknowledged. What is known is never believed over a newer
-inventory.
+inventory (see `inventories`); partitions are `residencies`'.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.machine.devices import liveness, profiling, replacing
+from orchestrator.machine.devices.inventories import take_inventory
+from orchestrator.machine.devices.item_news import find, note
+from orchestrator.machine.devices.residencies import look_at_plans, served
 from orchestrator.machine.items import recovery, releases
-from orchestrator.machine.plans import assignments
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import (
-    AssignmentSeen,
     EventsArrived,
-    ResidencySeen,
     TelemetrySeen,
 )
-from orchestrator.machine.records.instructions import RaiseGeneration
 from orchestrator.machine.records.item import Item
-from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
 from wire.errors import TooLarge
-from wire.ids import ActivationId, PartitionId
+from wire.ids import PartitionId
 from wire.messages.events import (
     DeviceEvent,
     EventBatch,
@@ -42,12 +40,10 @@ from wire.messages.events import (
     TaskFailed,
     TaskStarted,
 )
-from wire.messages.residency import PartitionResidency
 from wire.topics import ORCHESTRATOR
 
 HURRY_COUNT = 20  # so many events are acknowledged at once, without waiting for more
 GAP_S = 1.0  # a gap that is repeated for so long will not be filled
-LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
 
 
 def telemetry_seen(state: State, event: TelemetrySeen) -> None:
@@ -56,74 +52,7 @@ def telemetry_seen(state: State, event: TelemetrySeen) -> None:
     )
     if device is not None:
         device.telemetry = event.telemetry
-        _look_at_plans(state, device)
-
-
-def assignment_seen(state: State, event: AssignmentSeen) -> None:
-    """A higher generation was in use: ours has to rise above it."""
-    state.devices.met(event.device, state.now)
-    _outrank(state, event.assignment.generation)
-
-
-def _outrank(state: State, generation: int) -> None:
-    if generation > state.generation and generation > state.raising:
-        state.raising = generation
-        state.emit(RaiseGeneration(generation))
-
-
-def residency_seen(state: State, event: ResidencySeen) -> None:
-    told = event.residency
-    device = liveness.proven(state, event.device, told.connection, retained=event.retained)
-    _outrank(state, told.generation)
-    if device is None:
-        return
-    stamp = (told.generation, told.revision)
-    if stamp < device.applied_stamp:
-        state.counts["stale_residency"] += 1
-        return
-    device.applied_stamp = stamp
-    _take_residency(state, device, told.partitions)
-    _look_at_plans(state, device)
-    assignments.publish_to_orphan(state, device)
-
-
-def _take_residency(
-    state: State, device: Device, partitions: tuple[PartitionResidency, ...]
-) -> None:
-    if device.reside({entry.partition: entry for entry in partitions}):
-        device.progress_at = state.now
-    for entry in partitions:
-        for plan, placement in _served(state, device, entry.partition):
-            stamp = placement.stamps.get(device.name)
-            if stamp is not None and device.applied_stamp >= stamp:
-                _settle(state, plan, placement, device, entry)
-
-
-def _served(state: State, device: Device, part: PartitionId) -> list[tuple[Plan, Placement]]:
-    """The placement of this partition, if the device was told to serve it."""
-    plan = state.plans.get((part.model, part.exact))
-    if plan is None:
-        return []
-    return [
-        (plan, placement)
-        for placement in plan.placements
-        if placement.partition == part
-        and (placement.device == device.name or device.name in placement.standins)
-    ]
-
-
-def _settle(
-    state: State, plan: Plan, placement: Placement, device: Device, entry: PartitionResidency
-) -> None:
-    if entry.status == "failed":
-        if entry.failure is None:
-            return
-        if placement.device == device.name:
-            replacing.placement_failed(state, plan, placement, device, entry.failure)
-        else:
-            replacing.standin_failed(state, plan, placement, device, entry.failure)
-    elif placement.device == device.name:
-        placement.life.settle(LIFE.get(entry.status, entry.status), state.now, "as reported")
+        look_at_plans(state, device)
 
 
 def events_arrived(state: State, event: EventsArrived) -> None:
@@ -145,13 +74,7 @@ def events_arrived(state: State, event: EventsArrived) -> None:
             device.progress_at = state.now
         _HANDLERS[type(told)](state, device, told)
     _acknowledge(state, device, len(fresh))
-    _look_at_plans(state, device)
-
-
-def _look_at_plans(state: State, device: Device) -> None:
-    """What it told may change when the rest of a plan that it serves is due."""
-    for key in state.plans.due_on(device.name):
-        state.agenda.look("assignment due", key)
+    look_at_plans(state, device)
 
 
 def _follows(state: State, device: Device, batch: EventBatch) -> bool:
@@ -180,25 +103,9 @@ def _acknowledge(state: State, device: Device, fresh: int) -> None:
     state.commands.acknowledge(device.name, device.boot, device.last_seq or 0, due_at)
 
 
-def _find(state: State, device: Device, run: str, index: int) -> Item | None:
-    """The item if it is under way. What is over, or was never here, the device may forget."""
-    known = state.runs.get(run)
-    if known is None:
-        state.counts["unknown_run"] += 1
-        state.commands.cancel_run(device.name, run)
-        return None
-    item = known.items.get(index)
-    if item is None:
-        state.counts["late_event"] += 1
-        state.commands.cancel_item(device.name, run, index, state.now)
-        return None
-    item.touch(device.name)
-    return item
-
-
 def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
     at = told.activation
-    item = _find(state, device, at.run, at.item)
+    item = find(state, device, at.run, at.item)
     if item is None:
         return
     if (at.cut, device.boot) in item.spent:
@@ -211,21 +118,21 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
     if item.opened.get(at.cut) == device.name:
         del item.opened[at.cut]
     releases.received(state, item, at.cut)
-    _progress(state, item, "received", at.cut, device)
+    note(state, item, "received", at.cut, device)
 
 
 def _task_started(state: State, device: Device, told: TaskStarted) -> None:
     task = told.task
-    item = _find(state, device, task.run, task.item)
+    item = find(state, device, task.run, task.item)
     if item is not None:
         item.started.setdefault(task.first, state.now)
-        _progress(state, item, "started", task.first, device)
+        note(state, item, "started", task.first, device)
 
 
 def _task_done(state: State, device: Device, told: TaskDone) -> None:
     task, cut = told.task, told.task.last + 1
     _learn_task(state, device, told)
-    item = _find(state, device, task.run, task.item)
+    item = find(state, device, task.run, task.item)
     if item is None:
         return
     item.computed(task.first, device.name)
@@ -234,7 +141,7 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
     if releases.held_late(state, item, cut, device.name):
         return
     item.make(cut, device.name)
-    _progress(state, item, "done", cut, device)
+    note(state, item, "done", cut, device)
     plan = state.plan_of(item)
     if plan is not None and item.state == "admitted":
         _note_sent(state, plan, item, cut, device, told.parked)
@@ -275,7 +182,7 @@ def _learn_task(state: State, device: Device, told: TaskDone) -> None:
 
 def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
     task = told.task
-    item = _find(state, device, task.run, task.item)
+    item = find(state, device, task.run, task.item)
     plan = state.plan_of(item) if item is not None else None
     if item is not None and plan is not None and item.state == "admitted":
         replacing.task_failed(state, plan, item, task.first, device.name, told.kind, told.reason)
@@ -285,7 +192,7 @@ def _frame_dropped(state: State, device: Device, told: FrameDropped) -> None:
     at = told.activation
     if told.kind == TooLarge.kind:
         releases.make_way(state, device.name)
-    item = _find(state, device, at.run, at.item)
+    item = find(state, device, at.run, at.item)
     plan = state.plan_of(item) if item is not None else None
     if item is not None and plan is not None and item.state == "admitted":
         recovery.frame_dropped(state, plan, item, at.cut, device.name, told.kind, told.reason)
@@ -308,7 +215,7 @@ def _partition_evicted(state: State, device: Device, told: PartitionEvicted) -> 
 
 
 def _fetch_started(state: State, device: Device, told: FetchStarted) -> None:
-    for _, placement in _served(state, device, told.partition):
+    for _, placement in served(state, device, told.partition):
         if placement.life.state == "assigned":
             placement.life.move("fetching", state.now, "as reported")
 
@@ -321,75 +228,6 @@ def _profiled(state: State, device: Device, told: Profiled) -> None:
     profiling.profiled(state, device, told)
 
 
-def _progress(state: State, item: Item, what: str, cut: int, device: Device) -> None:
-    plan = state.plan_of(item)
-    if item.note(what, cut, device.name, state.now) and plan is not None:
-        state.runs[item.run].progressed(state.now)
-        recovery.watch(state, plan, item)
-
-
-def _inventory(state: State, device: Device, told: Inventory) -> None:
-    """Replaces all that was believed of this device's frames, cache and partitions."""
-    _outrank(state, told.generation)
-    device.cached = frozenset()
-    device.cache(told.cached)
-    device.inventoried_at = state.now
-    if (told.generation, told.revision) >= device.applied_stamp:
-        device.applied_stamp = (told.generation, told.revision)
-        _take_residency(state, device, told.partitions)
-        assignments.publish_to_orphan(state, device)
-    inputs = list(told.inputs)
-    if told.running is not None and told.running.needs not in inputs:
-        inputs.append(told.running.needs)
-    _forget_unheard(state, device, set(inputs), set(told.outputs))
-    for at in inputs:
-        _input_held(state, device, at)
-    for at in told.outputs:
-        _output_held(state, device, at)
-    _publish_unheard(state, device)
-    if device.doubtful:
-        device.doubtful = False
-        recovery.doubt(state, device.name)
-    recovery.reconcile(state, device.name)
-    for plan, item in state.in_flight_on(device.name):
-        recovery.resend_all(state, plan, item)
-
-
-def _forget_unheard(
-    state: State, device: Device, inputs: set[ActivationId], outputs: set[ActivationId]
-) -> None:
-    """Frames that we believed there and that are not. A device may hold an activation as the
-    output that it made, and lack it as the input that it sent to itself."""
-    for _, item in state.in_flight_on(device.name):
-        for table, held in ((item.inputs, inputs), (item.outputs, outputs)):
-            for cut in [cut for cut, holders in table.items() if device.name in holders]:
-                if ActivationId(item.run, item.index, cut) not in held:
-                    item.forget_frame(table, device.name, cut)
-
-
-def _input_held(state: State, device: Device, at: ActivationId) -> None:
-    item = _find(state, device, at.run, at.item)
-    if item is not None:
-        if device.name not in item.inputs.get(at.cut, ()):
-            state.runs[item.run].close_cuts()
-        item.receive(at.cut, device.name)
-        _progress(state, item, "received", at.cut, device)
-
-
-def _output_held(state: State, device: Device, at: ActivationId) -> None:
-    item = _find(state, device, at.run, at.item)
-    if item is not None and not releases.held_late(state, item, at.cut, device.name):
-        item.make(at.cut, device.name)
-        _progress(state, item, "done", at.cut, device)
-
-
-def _publish_unheard(state: State, device: Device) -> None:
-    """It does not know its newest assignment: say it again."""
-    published = state.published.get(device.name)
-    if published is not None and device.applied_stamp < published.stamp:
-        assignments.publish_again(state, device.name)
-
-
 _HANDLERS: dict[type[DeviceEvent], Callable[[State, Device, Any], None]] = {
     FrameReceived: _frame_received,
     TaskStarted: _task_started,
@@ -399,7 +237,7 @@ _HANDLERS: dict[type[DeviceEvent], Callable[[State, Device, Any], None]] = {
     PartitionLoaded: _partition_loaded,
     PartitionEvicted: _partition_evicted,
     FetchStarted: _fetch_started,
-    Inventory: _inventory,
+    Inventory: take_inventory,
     Pong: _pong,
     Profiled: _profiled,
 }

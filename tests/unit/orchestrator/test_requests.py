@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.planner_beside import handled
 from tests.support.tiny_manifest import MB, tiny_manifest
-from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.messages import requests as req
 from wire.messages.requests import RunOptions
@@ -108,123 +106,6 @@ def test_a_run_waits_for_devices_that_have_yet_to_prove_life() -> None:
     world.submit(items=1)
     world.complete(items=1)
     assert world.outcomes["r1", 0] == ["result"]
-
-
-def shapes(world: World, shape: tuple[int, ...]) -> str:
-    world.submit(items=1)
-    world.feeding.clear()
-    world.run_for(0.1)
-    world.feed("r1", 0, shape)
-    world.complete(items=1)
-    (failed,) = told(world, req.ItemFailed)
-    assert failed.kind == "invalid_input"
-    return str(failed.reason)
-
-
-@pytest.mark.parametrize(
-    ("shape", "says"),
-    [
-        ((1, 129), "'seq' may be at most 128"),
-        ((5, 8), "'batch' may be at most 4"),
-        ((8,), "2 dimensions are needed"),
-        ((1, 8, 1), "2 dimensions are needed"),
-    ],
-)
-def test_an_input_of_a_wrong_shape_fails_with_what_the_model_takes(
-    shape: tuple[int, ...], says: str
-) -> None:
-    world = world_of("a")
-    reason = shapes(world, shape)
-    assert says in reason
-    assert "takes [batch, seq]" in reason
-    assert not world.instructions(ins.StoreInput)
-    assert world.instructions(ins.DiscardPending)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "says"),
-    [
-        ((), "'x' is missing"),
-        ((TensorHead("z", 1, (1, 8)),), "'x' is missing"),
-        ((TensorHead("x", 1, (1, 8)), TensorHead("z", 1, (1,))), "no input 'z'"),
-        ((TensorHead("x", 1, (1, 8)),) * 2, "twice"),
-        ((TensorHead("x", 7, (1, 8)),), "INT64; the model takes FLOAT"),
-    ],
-)
-def test_an_input_with_wrong_names_or_types_fails(
-    tensors: tuple[TensorHead, ...], says: str
-) -> None:
-    world = world_of("a")
-    world.submit(items=1)
-    world.feeding.clear()
-    world.run_for(0.1)
-    at = ActivationId("r1", 0, 0)
-    head = FrameHead(
-        world.manifest.digest,
-        at,
-        0,
-        exact=False,
-        barrier=False,
-        nbytes=100,
-        raw_nbytes=32,
-        tensors=tensors,
-    )
-    world.tell(ev.InputArrived(CLIENT, head))
-    world.complete(items=1)
-    assert says in told(world, req.ItemFailed)[0].reason
-
-
-def test_an_input_that_fails_gives_its_credit_back() -> None:
-    world = world_of("a")
-    shapes(world, (9, 9))
-    assert told(world, req.InputsStored)[-1].ranges == ((0, 0),)
-
-
-def test_an_input_of_another_party_or_beyond_the_count_is_not_taken() -> None:
-    world = world_of("a")
-    world.submit(items=1)
-    world.complete(items=1)
-    head = world.head(ActivationId("r1", 5, 0))
-    world.submit("r2", items=0)
-    world.ask(req.Submit("r3", "tiny", count=2))
-    world.run_for(0.1)
-    for party, run, item in (("clients/bob/s", "r3", 0), (CLIENT, "r3", 2), (CLIENT, "r3", -1)):
-        at = ActivationId(run, item, 0)
-        world.tell(
-            ev.InputArrived(
-                party,
-                FrameHead(
-                    head.model,
-                    at,
-                    0,
-                    exact=False,
-                    barrier=False,
-                    nbytes=9,
-                    raw_nbytes=9,
-                    tensors=(),
-                ),
-            )
-        )
-    world.run_for(0.5)
-    assert len(world.instructions(ins.StoreInput)) == 1
-    assert len(world.instructions(ins.DiscardPending)) == 3
-
-
-def test_an_input_for_a_run_nobody_knows_is_answered() -> None:
-    world = world_of("a")
-    world.feed("never", 0)
-    world.run_for(0.1)
-    assert told(world, req.Rejected)[0].run == "never"
-
-
-def test_an_input_that_comes_twice_is_one_item() -> None:
-    world = world_of("a")
-    world.submit(items=2)
-    world.run_for(0.02)
-    world.feed("r1", 0)
-    world.complete(items=2)
-    assert world.outcomes["r1", 0] == ["result"]
-    assert len(world.instructions(ins.StoreInput)) == 2
 
 
 def test_cancelling_a_run_ends_its_items_and_tells_the_devices() -> None:
@@ -390,80 +271,6 @@ def test_a_removed_model_ends_its_runs_and_leaves_the_devices() -> None:
     assert told(world, req.Rejected)[-1].kind == "unknown_model"
 
 
-def plan_of(world: World, **options: Any) -> req.Planned:
-    world.ask(req.RequestPlan("q1", "tiny", RunOptions(**options)))
-    world.run_for(0.1)
-    (planned,) = told(world, req.Planned)
-    assert isinstance(planned, req.Planned)
-    return planned
-
-
-def test_a_plan_says_who_would_serve_what_and_why_and_changes_nothing() -> None:
-    world = world_of("a", "b", "c")
-    planned = plan_of(world, partitions=2)
-    assert [(row.first, row.last) for row in planned.partitions] in (
-        [(0, 0), (1, 2)],
-        [(0, 1), (2, 2)],
-    )
-    assert all(row.reason and row.need_nbytes <= row.budget_nbytes for row in planned.partitions)
-    (unused,) = planned.left_out.values()
-    assert "2 partitions" in unused
-    assert not world.assignments
-    assert not world.machine.state.plans
-
-
-def test_a_plan_tells_why_devices_are_left_out() -> None:
-    world = world_of("a", "b", "c")
-    world.agents["b"].die()
-    world.agents["c"].budget = MB
-    world.agents["c"].start()
-    world.run_for(0.2)
-    planned = plan_of(world)
-    assert planned.left_out["b"] == "it is offline"
-    assert "budget" in planned.left_out["c"]
-
-
-def test_a_plan_after_a_run_finds_everything_resident() -> None:
-    world = world_of("a", "b", "c")
-    world.submit(items=1)
-    world.complete(items=1)
-    assert [row.tier for row in plan_of(world).partitions] == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "kind"),
-    [
-        ("nope", RunOptions(), "unknown_model"),
-        ("tiny", RunOptions(partitions=7), "invalid_input"),
-        ("tiny", RunOptions(policy="luck"), "invalid_input"),
-    ],
-)
-def test_a_plan_that_cannot_be_says_why(model: str, options: RunOptions, kind: str) -> None:
-    world = world_of("a")
-    world.ask(req.RequestPlan("q1", model, options))
-    world.run_for(0.1)
-    assert told(world, req.RequestFailed)[0].kind == kind
-
-
-def test_a_plan_without_devices_says_to_start_one() -> None:
-    world = world_of()
-    world.ask(req.RequestPlan("q1", "tiny"))
-    world.run_for(0.1)
-    failed = told(world, req.RequestFailed)[0]
-    assert (failed.kind, "crowdpipe agent" in failed.reason) == ("no_device", True)
-
-
-def test_an_input_lost_for_being_too_large_fails_its_item() -> None:
-    world = world_of("a")
-    world.submit(items=1)
-    world.feeding.clear()
-    world.run_for(0.1)
-    at = ActivationId("r1", 0, 0)
-    world.tell(ev.FrameLost(CLIENT, at, "too_large", "9 GB announced; 8 kB may come"))
-    world.complete(items=1)
-    assert "9 GB" in told(world, req.ItemFailed)[0].reason
-
-
 def test_a_result_lost_on_the_last_way_is_sent_again() -> None:
     world = world_of("a")
     lost = []
@@ -506,38 +313,3 @@ def test_whoever_submits_a_run_again_that_is_over_is_told_how_it_ended() -> None
     (rejected,) = told(world, req.Rejected)
     assert rejected.kind == "cancelled"
     assert len(world.instructions(ins.StoreRun)) == 1
-
-
-def restarted(world: World) -> OrchestratorMachine:
-    """An orchestrator that began anew with an unfinished run, and has not read the store yet."""
-    machine = OrchestratorMachine(world.options)
-    digest = world.manifest.digest
-    run = ev.StoredRun("r1", CLIENT, "tiny", digest, RunOptions(), None, (), (), 1.0)
-    machine.handle(ev.Started("o2", 2, (run,), "http://:1"), world.now)
-    machine.handle(ev.Connected("oc2"), world.now)
-    return machine
-
-
-def test_an_input_that_comes_before_its_model_is_known_after_a_restart_is_asked_for_again() -> None:
-    world = world_of("a")
-    machine = restarted(world)
-    at = ActivationId("r1", 0, 0)
-    out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now)
-    assert ins.DiscardPending(at) in out
-    assert not [each for each in out if isinstance(each, ins.StoreOutcome)]
-    out = machine.handle(ev.Ticked(), world.now + 1.0)
-    (said,) = [each.response for each in out if isinstance(each, ins.Respond)]
-    assert isinstance(said, req.InputsStored)
-    assert said.ranges == ()
-    machine.handle(ev.ModelAdded(world.manifest), world.now + 1.0)
-    out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now + 1.0)
-    assert ins.StoreInput(at) in out
-
-
-def test_an_input_whose_model_did_not_come_back_ends_with_that() -> None:
-    world = world_of("a")
-    machine = restarted(world)
-    at = ActivationId("r1", 0, 0)
-    out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now + 60.0)
-    (ended,) = [each.outcome for each in out if isinstance(each, ins.StoreOutcome)]
-    assert "was removed" in ended.reason

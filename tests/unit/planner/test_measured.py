@@ -3,6 +3,7 @@ restart, and what plans make of it."""
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.events import ForgetAsked, ModelRemoved
+from orchestrator.planner.crowd import Crowd
 from orchestrator.planner.measured import Measured
 from orchestrator.planner.recent import KEPT, Recent
 from orchestrator.planner.stages import STREAMED_FACTOR
@@ -133,6 +135,42 @@ def test_a_forgotten_device_leaves_nothing_behind() -> None:
     measured.forget("d")
     assert measured.seconds("d", 0) is None
     assert measured.costs == (1e9,)
+
+
+def test_of_many_devices_a_few_tell_the_costs_and_each_has_its_own_speed() -> None:
+    true = [4e9, 1e9, 2e9]
+    measured = Measured([2e9, 2e9, 3e9], [1] * 4)
+    for number in range(200):
+        speed = 1e9 * (1 + number % 9)
+        measured.segments_took(f"d{number}", 0, [cost / speed for cost in true])
+    assert measured.costs == pytest.approx(true)
+    for number in range(200):
+        assert speed_of(measured, f"d{number}") == pytest.approx(1e9 * (1 + number % 9))
+    for number in range(200):
+        measured.forget(f"d{number}")
+    assert measured.measured == frozenset()
+    assert measured.costs == (2e9, 2e9, 3e9)
+
+
+def test_ranges_that_different_devices_serve_are_all_measured() -> None:
+    measured = Measured([1e9] * 40, [1] * 41)
+    for number in range(40):
+        measured.segments_took(f"d{number}", number, [1.0])
+    assert measured.measured == frozenset(range(40))
+    assert all(measured.segment_s(index) == 1.0 for index in range(40))
+    assert measured.costs == pytest.approx([1e9] * 40)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60))
+def test_those_heard_last_stand_for_all_and_nobody_counts_twice(values: list[float]) -> None:
+    crowd = Crowd(7)
+    assert crowd.middle is None
+    for number, value in enumerate(values):
+        crowd.tell("often", 100.0)
+        crowd.tell(f"d{number}", value)
+    assert crowd.middle == median([100.0, *values[-6:]])
+    crowd.forget("often")
+    assert crowd.middle == median(values[-6:])
 
 
 # --- in the machine -------------------------------------------------------------------------------

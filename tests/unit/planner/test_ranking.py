@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.planner.ranking import Candidate, Choice, rank, spread, tier_of
+from tests.support.calls import count_calls
 from tests.support.tiny_manifest import MB
 from wire.errors import InvalidInput
 
@@ -130,3 +134,71 @@ def test_inside_a_tier_the_device_that_the_planner_meant_comes_first() -> None:
     assert [c.device for c in rank([quick, meant], meant="meant")] == ["meant", "quick"]
     assert rank([RESIDENT, meant], meant="meant")[0].device == "resident"
     assert rank([quick, meant], "cost", meant="meant")[0].device == "quick"
+
+
+# --- of thousands of candidates -------------------------------------------------------------------
+
+
+def by_trying(ranked: list[list[Choice]], fixed: dict[int, str]) -> list[str | None]:
+    """What `spread` promises, word for word, without a bound on what it looks at."""
+    free = [index for index in range(len(ranked)) if index not in fixed]
+    names = [[choice.device for choice in choices] for choices in ranked]
+    if possible([names[i] for i in free], set(fixed.values())):
+        return first_that_leaves_one_for_each(names, fixed)
+    return least_used(names, fixed)
+
+
+def possible(wishes: list[list[str]], used: set[str]) -> bool:
+    if not wishes:
+        return True
+    return any(possible(wishes[1:], used | {each}) for each in wishes[0] if each not in used)
+
+
+def first_that_leaves_one_for_each(
+    names: list[list[str]], fixed: dict[int, str]
+) -> list[str | None]:
+    used, chosen = set(fixed.values()), []
+    for index, mine in enumerate(names):
+        after = [each for i, each in enumerate(names) if i > index and i not in fixed]
+        able = (n for n in mine if n not in used and possible(after, used | {n}))
+        chosen.append(None if index in fixed else next(able))
+        used.add(chosen[-1] or "")
+    return chosen
+
+
+def least_used(names: list[list[str]], fixed: dict[int, str]) -> list[str | None]:
+    where: dict[int, str] = dict(fixed)
+    for index, mine in enumerate(names):
+        if index not in fixed and mine:
+            beside = {where.get(index - 1), where.get(index + 1)}
+            uses = Counter(where.values())
+            where[index] = min(mine, key=lambda name: (uses[name], name in beside))
+    return [None if index in fixed else where.get(index) for index in range(len(names))]
+
+
+lists_of_names = st.lists(
+    st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8), min_size=1, max_size=4
+)
+
+
+@given(lists_of_names, st.dictionaries(st.integers(0, 3), st.sampled_from("abcdefgh"), max_size=2))
+def test_the_best_few_choices_of_each_partition_decide_like_all_of_them(
+    names: list[list[str]], fixed: dict[int, str]
+) -> None:
+    fixed = {index: name for index, name in fixed.items() if index < len(names)}
+    ranked = [[choice(name) for name in each] for each in names]
+    assert devices(spread(ranked, fixed)) == by_trying(ranked, fixed)
+
+
+def test_spreading_costs_the_same_whether_there_are_ten_candidates_or_thousands() -> None:
+    few, many = (
+        [[choice(f"d{number:05}") for number in range(count)] for _ in range(10)]
+        for count in (20, 10_000)
+    )
+    assert count_calls(lambda: spread(many)) <= 1.5 * count_calls(lambda: spread(few))
+    assert spread(many) == spread(few)
+
+
+def test_no_more_than_the_best_are_told_if_no_more_are_asked_for() -> None:
+    able = [like(device=f"d{n}", compute_s=1.0 + n % 7) for n in range(50)]
+    assert rank(able, most=5) == rank(able)[:5]

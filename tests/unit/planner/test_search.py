@@ -99,7 +99,7 @@ def test_whatever_the_prices_no_better_plan_is_below_the_bound_or_loses_an_optio
     first = Prices(tuple(prices[: len(rules.counts)]), prices[-1] - 1.5)
     best = best_s(rows, rules, 0)
     known = Incumbent(0, best * 1.1 if limited else float("inf"))
-    bound, left = bound_of(rows, rules, first, known)
+    bound, left = bound_of(rows, rules, [first], known)
     if known.limit_s > best:
         assert bound.fill_s <= best + 1e-9
         assert best_s(left, rules, 0) == best

@@ -53,6 +53,20 @@ def test_preferred_devices_are_looked_at_whatever_they_are() -> None:
     assert worst in worth_asking(MODEL, fleet, WORK, preferred=[worst])
 
 
+def test_where_nearly_all_are_preferred_the_best_are_looked_at_all_the_same() -> None:
+    fleet = unlike("link", 1, 300)
+    plain = estimated_s(MODEL, fleet, partition(MODEL, fleet), WORK)
+    names = [offer.device for offer in fleet]
+    for preferred in (names, names[:200], names[100:]):
+        ranges = partition(MODEL, fleet, preferred=preferred)
+        assert estimated_s(MODEL, fleet, ranges, WORK) <= AS_GOOD * plain
+
+
+def test_of_devices_that_are_alike_the_preferred_ones_are_worth_asking() -> None:
+    fleet = [dataclasses.replace(unlike("link", 1, 1)[0], device=f"d{n:03}") for n in range(300)]
+    assert "d299" in worth_asking(MODEL, fleet, WORK, preferred=["d299"])
+
+
 def test_as_many_are_worth_asking_as_a_search_looks_at() -> None:
     fleet = unlike("memory", 2, 300)
     assert len(worth_asking(MODEL, fleet, WORK)) == search.KINDS

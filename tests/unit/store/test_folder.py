@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model_store.access import Unauthorised, authorise_by_file, check_may, role_of
+from model_store.access import Unauthorised, UsersFile, check_may, role_of
 from model_store.blobs import FolderBlobs
 from wire.errors import BlobCorrupt, DiskFull, Refused
 from wire.ids import digest_of
@@ -137,7 +137,7 @@ def test_a_role_that_may_not_is_told_who_may():
 def test_a_user_added_to_the_file_is_known_at_the_next_request(tmp_path: Path):
     path = tmp_path / "users.json"
     path.write_bytes(write_users(Users(1, ())))
-    authorise = authorise_by_file(path)
+    authorise = UsersFile(path).authorise
     assert authorise("p", "s") is None
     path.write_bytes(write_users(Users(1, (User("p", "device", "s"),))))
     assert authorise("p", "s") == "device"

@@ -1,0 +1,92 @@
+"""What devices say of their partitions and generations, and what follows for plans."""
+
+from __future__ import annotations
+
+from orchestrator.machine.devices import liveness, replacing
+from orchestrator.machine.plans import assignments
+from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.events import (
+    AssignmentSeen,
+    ResidencySeen,
+)
+from orchestrator.machine.records.instructions import RaiseGeneration
+from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.plan import Plan
+from orchestrator.machine.records.state import State
+from wire.ids import PartitionId
+from wire.messages.residency import PartitionResidency
+
+LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
+
+
+def assignment_seen(state: State, event: AssignmentSeen) -> None:
+    """A higher generation was in use: ours has to rise above it."""
+    state.devices.met(event.device, state.now)
+    outrank(state, event.assignment.generation)
+
+
+def outrank(state: State, generation: int) -> None:
+    if generation > state.generation and generation > state.raising:
+        state.raising = generation
+        state.emit(RaiseGeneration(generation))
+
+
+def residency_seen(state: State, event: ResidencySeen) -> None:
+    told = event.residency
+    device = liveness.proven(state, event.device, told.connection, retained=event.retained)
+    outrank(state, told.generation)
+    if device is None:
+        return
+    stamp = (told.generation, told.revision)
+    if stamp < device.applied_stamp:
+        state.counts["stale_residency"] += 1
+        return
+    device.applied_stamp = stamp
+    take_residency(state, device, told.partitions)
+    look_at_plans(state, device)
+    assignments.publish_to_orphan(state, device)
+
+
+def take_residency(
+    state: State, device: Device, partitions: tuple[PartitionResidency, ...]
+) -> None:
+    if device.reside({entry.partition: entry for entry in partitions}):
+        device.progress_at = state.now
+    for entry in partitions:
+        for plan, placement in served(state, device, entry.partition):
+            stamp = placement.stamps.get(device.name)
+            if stamp is not None and device.applied_stamp >= stamp:
+                _settle(state, plan, placement, device, entry)
+
+
+def served(state: State, device: Device, part: PartitionId) -> list[tuple[Plan, Placement]]:
+    """The placement of this partition, if the device was told to serve it."""
+    plan = state.plans.get((part.model, part.exact))
+    if plan is None:
+        return []
+    return [
+        (plan, placement)
+        for placement in plan.placements
+        if placement.partition == part
+        and (placement.device == device.name or device.name in placement.standins)
+    ]
+
+
+def _settle(
+    state: State, plan: Plan, placement: Placement, device: Device, entry: PartitionResidency
+) -> None:
+    if entry.status == "failed":
+        if entry.failure is None:
+            return
+        if placement.device == device.name:
+            replacing.placement_failed(state, plan, placement, device, entry.failure)
+        else:
+            replacing.standin_failed(state, plan, placement, device, entry.failure)
+    elif placement.device == device.name:
+        placement.life.settle(LIFE.get(entry.status, entry.status), state.now, "as reported")
+
+
+def look_at_plans(state: State, device: Device) -> None:
+    """What it told may change when the rest of a plan that it serves is due."""
+    for key in state.plans.due_on(device.name):
+        state.agenda.look("assignment due", key)
