@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.record_values import message_types, values_of
 from wire.errors import Malformed
+from wire.frame_head import FrameHead
 from wire.messages.commands import Command
 from wire.messages.events import DeviceEvent
 from wire.messages.requests import Request, Response
@@ -21,7 +22,7 @@ from wire.record import decode, encode, from_plain, to_plain
 from wire.record_readers import MAX_INT
 
 UNIONS = (Command, DeviceEvent, Request, Response)
-TYPES = message_types()
+TYPES = [*message_types(), FrameHead]  # the head is built by its fields' names alone
 WRONG: dict[Any, tuple[Any, ...]] = {  # what is no value of a scalar type
     int: ("1", 1.0, True, [1], {}, MAX_INT + 1, -MAX_INT - 1),
     float: ("1.5", False, [1.5], {}, MAX_INT, -MAX_INT),
