@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.machine.records.events import Outcome
 from orchestrator.planner.question import Question
@@ -125,7 +125,7 @@ class SearchPlan:
     """Answer the question beside everything else; answered by `PlanSearched` with this number."""
 
     number: int
-    question: Question
+    question: Question = field(repr=False)  # has all devices in it
 
 
 @dataclass(frozen=True, slots=True)
