@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, nlargest
 
-from orchestrator.planner.exchanges import improve
+from orchestrator.planner.device_swaps import improve
 from orchestrator.planner.incumbent import Incumbent
 from orchestrator.planner.kinds import kinds_of
 from orchestrator.planner.labels import Labels

@@ -99,7 +99,7 @@ def _planned(state: State, plan: Plan, asked: RequestPlan) -> Planned:
     listed = sorted(islice(others, LEFT_OUT_LIMIT), key=lambda each: each.name)
     fleet = offers_on(state, manifest, exact, placed)
     batch_s = estimated_s(manifest, fleet, placed, work)
-    weighed = Weighed(plan, fleet, work, batch_s)
+    weighed = PlanWeighed(plan, fleet, work, batch_s)
     left_out = {device.name: _why_not(state, weighed, device) for device in listed}
     return Planned(asked.request, manifest.name, rows, left_out, work.items, batch_s)
 
@@ -135,7 +135,7 @@ def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
 
 
 @dataclass(slots=True)
-class Weighed:
+class PlanWeighed:
     """A plan with its devices' offers and what a batch takes; `left` devices are weighed against
     it, which takes a hundred estimates each."""
 
@@ -146,7 +146,7 @@ class Weighed:
     left: int = WEIGHED_LIMIT
 
 
-def _why_not(state: State, weighed: Weighed, device: Device) -> str:
+def _why_not(state: State, weighed: PlanWeighed, device: Device) -> str:
     plan = weighed.plan
     life, manifest = device.life.state, plan.manifest
     said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
@@ -166,7 +166,7 @@ def _why_not(state: State, weighed: Weighed, device: Device) -> str:
     return _slower(weighed, device.name, [*weighed.fleet, on_model])
 
 
-def _slower(weighed: Weighed, name: str, offers: Sequence[Offer]) -> str:
+def _slower(weighed: PlanWeighed, name: str, offers: Sequence[Offer]) -> str:
     """What a batch would take with this device in the plan, wherever it hinders least."""
     plan, work, without_s, fleet = weighed.plan, weighed.work, weighed.batch_s, Fleet(offers)
     ways = _ways_with(ranges_as_placed(plan), name)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.invariants.checks import check, check_same
 from orchestrator.machine.records.devices import ASKED_OF
 from orchestrator.machine.records.state import State
-from orchestrator.machine.validation.broken import check, check_same
 
 LATE_S = 1e-3  # a lease is looked at just after it is over
 
