@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_config import broker_choice
 from broker_config.broker_choice import choose_broker
 from broker_config.credentials import Credentials
 from broker_config.url import BrokerUrl
