@@ -247,7 +247,7 @@ class Connection:
             numbered = self._pending.take()
             if numbered is not None:
                 self._publish(numbered)
-            elif not (self._pending.roomy and self._courier and self._courier.fill()):
+            elif not (self._pending.roomy and self._courier and self._safely(self._courier.fill)):
                 return
 
     def _publish(self, numbered: Numbered) -> None:

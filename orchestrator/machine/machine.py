@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.machine import journaled, searched
 from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
 from orchestrator.machine.items import recovery
-from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
+from orchestrator.machine.plans import assigning, assignments, barrier, planning
 from orchestrator.machine.records.agenda import Look
 from orchestrator.machine.records.cause import stimulus_of
 from orchestrator.machine.records.events import (
@@ -66,7 +66,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("client", clients.check),
     ("model", models.check),
     ("orphans", models.check_devices),
-    ("search", searching.check),
+    ("search", searched.expired),
     ("plan", planning.ensure),
     ("overfull", admission.shed),
     ("admission", admission.admit),
@@ -84,7 +84,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("assignment", assignments.publish_changed),
 )
 """What is looked at after an event, in this order; each says when it wants to look again."""
-AGAIN_LIMIT = 8  # a look may give an earlier one something to do; more often is never needed
+AGAIN_LIMIT = 8  # a look may give an earlier one something to do; what is left comes next
 
 
 class OrchestratorMachine:

@@ -45,7 +45,7 @@ def partition(
     that cannot be).
     """
     if not fleet:
-        raise NoDevice("no device is online: start an agent with `crowdpipe agent`")
+        raise NoDevice("no device is online: start an agent with `crowdpipe agent --name NAME`")
     check_wanted(manifest, wanted)
     work = work or Work.estimated(manifest)
     own = None

@@ -19,7 +19,6 @@ def take_inventory(state: State, device: Device, told: Inventory) -> None:
     outrank(state, told.generation)
     device.cached = frozenset()
     device.cache(told.cached)
-    device.inventoried_at = state.now
     if (told.generation, told.revision) >= device.applied_stamp:
         device.applied_stamp = (told.generation, told.revision)
         take_residency(state, device, told.partitions)
