@@ -60,6 +60,7 @@ def reader_of(kind: Any) -> Reader:
 
 def _record(kind: Any) -> Reader:
     fields = _fields(kind)
+    make = _maker(kind)
 
     def read(plain: Any) -> Any:
         if not isinstance(plain, dict):
@@ -72,11 +73,20 @@ def _record(kind: Any) -> Reader:
             misfit.inside(f".{fields[len(values)][0]}")
             raise
         try:
-            return kind(*values)
+            return make(*values)
         except (ValueError, InvalidName) as error:
             raise Misfit(str(error)) from None
 
     return read
+
+
+def _maker(kind: Any) -> Callable[..., Any]:
+    """What makes the record of its fields in their order, also where some take no place."""
+    fields = dataclasses.fields(kind)
+    if not any(field.kw_only for field in fields):
+        return typing.cast(Callable[..., Any], kind)
+    names = [field.name for field in fields]
+    return lambda *values: kind(**dict(zip(names, values, strict=True)))
 
 
 def _fields(kind: Any) -> tuple[tuple[str, Reader, Callable[[], Any]], ...]:
