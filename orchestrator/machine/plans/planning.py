@@ -55,7 +55,11 @@ def ensure(state: State, key: PlanKey) -> float:
     if plan is None and key[0] in state.manifests:
         plan = Plan(key, state.manifests[key[0]], leader.want)
         state.plans.add(plan)
-    return _ensure(state, plan, leader) if plan is not None else NEVER
+    if plan is None:
+        return NEVER
+    wake = _ensure(state, plan, leader)
+    state.agenda.look("admission", key)  # what kept items out may be over: it retires no more
+    return wake
 
 
 def device_came_or_went(state: State, name: str) -> float:
