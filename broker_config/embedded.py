@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_config import embedded_child
-from broker_config.child import Child
+from broker_config.child_process import Child
 from broker_config.credentials import Credentials
 from broker_config.launch import START_LIMIT_S, await_welcome, on_a_port
 from broker_config.port import reachable_host

@@ -7,7 +7,7 @@ the address. `python -m broker_config` writes and runs our own configuration els
 from __future__ import annotations
 
 from broker_config.url import BrokerUrl
-from bus.knock import knock
+from bus.broker_probe import knock
 
 
 class ExternalBroker:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from broker_config.child import Child
+from broker_config.child_process import Child
 from broker_config.port import free_port
 from broker_config.url import BrokerUrl
-from bus.knock import knock
+from bus.broker_probe import knock
 from wire.errors import BrokerUnreachable, PortTaken, Refused
 
 START_LIMIT_S = 10.0

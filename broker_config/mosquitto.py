@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from broker_config.access import access_list
-from broker_config.child import Child
+from broker_config.child_process import Child
 from broker_config.configuration import (
     DEFAULT_LIMITS,
     BrokerLimits,

@@ -27,16 +27,16 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bus.connection_policy import DESK, ConnectionPolicy
 from bus.connection_state import CONNECT_LIMIT_S, ConnectionLife, ConnectionState
 from bus.courier import Courier
-from bus.grants import Grants
 from bus.link import Link
 from bus.listener import ConnectionListener, InboundMessage, Subscription
 from bus.message_properties import fault_of_size, new_properties, properties_of
 from bus.paho_client import in_a_message, make_client
 from bus.pending_publishes import PendingPublishes
-from bus.policy import DESK, ConnectionPolicy
 from bus.sending_rate import SendingRate
+from bus.subscription_grants import Grants
 from bus.trickle import Trickle, waiting_nbytes
 from bus.waker import Waker
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
@@ -247,7 +247,7 @@ class Connection:
             numbered = self._pending.take()
             if numbered is not None:
                 self._publish(numbered)
-            elif not (self._pending.roomy and self._courier and self._courier.fill()):
+            elif not (self._pending.roomy and self._courier and self._safely(self._courier.fill)):
                 return
 
     def _publish(self, numbered: Numbered) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from bus.policy import ConnectionPolicy
+from bus.connection_policy import ConnectionPolicy
 from wire.errors import CrowdpipeError
 from wire.lifecycle import Lifecycle, Table
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from bus.policy import ConnectionPolicy
+from bus.connection_policy import ConnectionPolicy
 from bus.sending_rate import SendingRate
 from wire.outbox import Message, Numbered, Outbox
 

@@ -25,10 +25,11 @@ class Waker:
             self._other.send(b"!")
 
     def clear(self) -> None:
-        """To be called before looking at what is new: what comes from now on wakes again."""
-        self._woken = False
+        """To be called before looking at what is new: what comes from now on wakes again. Only
+        after the read: a wake before it would have its byte read, and wake nobody ever after."""
         with contextlib.suppress(BlockingIOError):
             self.socket.recv(4096)
+        self._woken = False
 
     def sleep(self, limit_s: float) -> None:
         select.select([self.socket], [], [], limit_s)

@@ -23,7 +23,7 @@ ACTIVATION_FACTOR = 1.5  # measured: 1.3 to 1.4, what the arena takes against wh
 PREPARED_FACTOR = 2  # on disk: the weights as they were, and packed
 
 
-class Weighed(Protocol):
+class SegmentSizes(Protocol):
     """What of a segment the formula looks at; `row_nbytes` of its weights are read by row."""
 
     @property
@@ -36,26 +36,26 @@ class Weighed(Protocol):
     def peak_activation_nbytes(self) -> int: ...
 
 
-def session_need(segment: Weighed) -> int:
+def session_need(segment: SegmentSizes) -> int:
     """Bytes of one loaded segment, without weights and activations."""
     return SESSION_NBYTES + GRAPH_FACTOR * segment.graph_nbytes
 
 
-def mapped_nbytes(segment: Weighed) -> int:
+def mapped_nbytes(segment: SegmentSizes) -> int:
     """Bytes of weights that are in memory while the segment computes."""
     return max(0, segment.weight_nbytes - segment.row_nbytes)
 
 
-def segment_need(segment: Weighed) -> int:
+def segment_need(segment: SegmentSizes) -> int:
     """Bytes of one loaded segment with its weights, without activations."""
     return session_need(segment) + mapped_nbytes(segment)
 
 
-def activation_need(segment: Weighed) -> int:
+def activation_need(segment: SegmentSizes) -> int:
     return int(ACTIVATION_FACTOR * segment.peak_activation_nbytes)
 
 
-def resident_need(segments: Sequence[Weighed]) -> int:
+def resident_need(segments: Sequence[SegmentSizes]) -> int:
     """Bytes when all weights stay in memory: what remains after loading, and the more of what
     loading the largest segment takes besides, and the largest activations."""
     loading = (LOADING_FACTOR - 1) * max(map(mapped_nbytes, segments), default=0)
@@ -63,13 +63,13 @@ def resident_need(segments: Sequence[Weighed]) -> int:
     return RUNTIME_NBYTES + sum(map(segment_need, segments)) + max(loading, activations)
 
 
-def hurried_need(segments: Sequence[Weighed]) -> int:
+def hurried_need(segments: Sequence[SegmentSizes]) -> int:
     """As `resident_need`, with memory to spare while loading, which then takes less time: freed
     blocks are used again, and two segments are loaded at once."""
     return resident_need(segments) + LOADING_FACTOR * max(map(mapped_nbytes, segments), default=0)
 
 
-def streamed_need(segments: Sequence[Weighed]) -> int:
+def streamed_need(segments: Sequence[SegmentSizes]) -> int:
     """Bytes when weights are given back behind the segment that computes."""
     largest = max(
         (
@@ -81,6 +81,6 @@ def streamed_need(segments: Sequence[Weighed]) -> int:
     return RUNTIME_NBYTES + sum(map(session_need, segments)) + largest
 
 
-def prepared_need(segment: Weighed) -> int:
+def prepared_need(segment: SegmentSizes) -> int:
     """Bytes on disk of what a device prepares of a segment, beside its blobs."""
     return GRAPH_FACTOR * segment.graph_nbytes + PREPARED_FACTOR * mapped_nbytes(segment)

@@ -16,7 +16,7 @@ import math
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from wire.errors import InvalidName
 
@@ -59,7 +59,8 @@ def reader_of(kind: Any) -> Reader:
 
 
 def _record(kind: Any) -> Reader:
-    fields, build = _fields(kind), _builder(kind)
+    fields = _fields(kind)
+    make = _maker(kind)
 
     def read(plain: Any) -> Any:
         if not isinstance(plain, dict):
@@ -72,24 +73,25 @@ def _record(kind: Any) -> Reader:
             misfit.inside(f".{fields[len(values)][0]}")
             raise
         try:
-            return build(*values)
+            return make(*values)
         except (ValueError, InvalidName) as error:
             raise Misfit(str(error)) from None
 
     return read
 
 
-def _builder(kind: Any) -> Callable[..., Any]:
-    """Makes a record of its values in the order of its fields: a tenth cheaper than by name."""
+def _maker(kind: Any) -> Callable[..., Any]:
+    """What makes the record of its fields in their order, also where some take no place."""
     fields = dataclasses.fields(kind)
     if not any(field.kw_only for field in fields):
-        return cast(Callable[..., Any], kind)
+        return typing.cast(Callable[..., Any], kind)
     names = [field.name for field in fields]
     return lambda *values: kind(**dict(zip(names, values, strict=True)))
 
 
 def _fields(kind: Any) -> tuple[tuple[str, Reader, Callable[[], Any]], ...]:
-    """Name and reader of each field, in their order, and what makes up for one that is absent."""
+    """Name and reader of each field in the order of the record's arguments, and what makes up for
+    one that is absent."""
     hints = typing.get_type_hints(kind)
     return tuple(
         (field.name, reader_of(hints[field.name]), _absent(field, hints[field.name]))

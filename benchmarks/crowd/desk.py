@@ -18,7 +18,7 @@ from urllib.parse import quote
 from benchmarks.crowd.connections import Connections
 from benchmarks.crowd.device import name_of
 from benchmarks.crowd.probe import Probe
-from broker_config.child import Child
+from broker_config.child_process import Child
 from broker_config.credentials import Credentials
 from broker_config.mosquitto import MosquittoBroker
 from broker_config.private_file import write_private

@@ -21,9 +21,13 @@ from benchmarks.row import Rival, Row, at_most, measured
 from orchestrator.planner.estimates import Estimates
 from orchestrator.planner.offers import Offer
 from orchestrator.planner.partitioning import partition
+from orchestrator.planner.question import Question, answer
+from orchestrator.planner.rates import DeviceFacts
 from orchestrator.planner.stages import BATCH
+from wire.errors import OperatorError
 from wire.ids import PartitionId
 from wire.manifest import Manifest
+from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
 
 OVER_BRUTE_FORCE = 1.02
@@ -32,6 +36,7 @@ DEVICES = 4
 SLOW = 20.0  # times
 SEED = 4
 ROOMY_NBYTES = 1 << 34
+ROOMY = Capabilities(ROOMY_NBYTES, ROOMY_NBYTES, ROOMY_NBYTES, 4, "any", "any", 99)
 MANY = 16
 BEFORE_MS = 450.0  # of trying many orders of these devices, on a machine of this kind
 AS_GOOD = 0.1  # of that
@@ -168,20 +173,18 @@ def _time_row(manifest: Manifest, rounds: int) -> Row:
 
 
 def _crowd_row(manifest: Manifest, count: int, rounds: int) -> Row:
-    """With the time to make the offers."""
-    chance, estimates = random.Random(SEED), Estimates()
-    readings = {f"d{n}": _readings(chance) for n in range(count)}
-    for name in list(readings)[:: count // MANY]:
-        whole = PartitionId(manifest.digest, False, 0, len(manifest.segments) - 1)
-        took = [segment.cost / COST_PER_S for segment in manifest.segments]
-        estimates.learn_task(name, whole, sum(s.cost for s in manifest.segments), sum(took))
-        estimates.learn_profile(name, manifest, whole, took)
+    """With the time to make the offers, from what each told and what was measured of some."""
+    estimates, fleet = Estimates(), tuple(_facts(count))
+    for facts in fleet[:: count // MANY]:
+        _serves_all(estimates, manifest, facts.device)
     seconds = []
     for _ in range(rounds):
         begun = time.perf_counter()
-        fleet = [_offer_of(estimates, manifest, name, told) for name, told in readings.items()]
-        partition(manifest, fleet, work=estimates.work(manifest, False))
+        rates, work = estimates.rates(manifest, False), estimates.work(manifest, False)
+        found = answer(Question(manifest, fleet, rates, None, work))
         seconds.append(time.perf_counter() - begun)
+        if not found.ranges:
+            raise OperatorError(f"{count} devices have no plan: {found.reason}")
     return measured(
         f"planner.time_of_{count}",
         f"the offers and the ranges for {count:,} devices that all differ",
@@ -191,23 +194,27 @@ def _crowd_row(manifest: Manifest, count: int, rounds: int) -> Row:
     )
 
 
-def _readings(chance: random.Random) -> Telemetry:
-    return Telemetry(
-        connection="bench",
-        uptime_s=1.0,
-        rss_nbytes=0,
-        rss_peak_nbytes=0,
-        rss_floor_nbytes=0,
-        queue_depth=0,
-        held_nbytes=0,
-        cost_per_s=COST_PER_S * 10 ** chance.uniform(-0.7, 0.7),
-        link_nbytes_per_s=LINK_NBYTES_PER_S * 10 ** chance.uniform(-0.5, 1.0),
-        link_rtt_s=chance.uniform(0.002, 0.05),
-    )
+def _serves_all(estimates: Estimates, manifest: Manifest, device: str) -> None:
+    whole = PartitionId(manifest.digest, False, 0, len(manifest.segments) - 1)
+    costs = [segment.cost for segment in manifest.segments]
+    took = [cost / COST_PER_S for cost in costs]
+    estimates.learn_task(device, whole, sum(costs), sum(took))
+    estimates.learn_profile(device, manifest, whole, took)
 
 
-def _offer_of(estimates: Estimates, manifest: Manifest, name: str, told: Telemetry) -> Offer:
-    speed = estimates.speed_on(manifest, False, name, told)
-    link, rtt_s = estimates.link_nbytes_per_s(name, told), estimates.rtt_s(told)
-    hop_s = estimates.hop_s(manifest, False, name)
-    return replace(_offer(name, speed, link), rtt_s=rtt_s, hop_s=hop_s)
+def _facts(count: int) -> Iterator[DeviceFacts]:
+    chance = random.Random(SEED)
+    for number in range(count):
+        told = Telemetry(
+            connection="bench",
+            uptime_s=1.0,
+            rss_nbytes=0,
+            rss_peak_nbytes=0,
+            rss_floor_nbytes=0,
+            queue_depth=0,
+            held_nbytes=0,
+            cost_per_s=COST_PER_S * 10 ** chance.uniform(-0.7, 0.7),
+            link_nbytes_per_s=LINK_NBYTES_PER_S * 10 ** chance.uniform(-0.5, 1.0),
+            link_rtt_s=chance.uniform(0.002, 0.05),
+        )
+        yield DeviceFacts(f"d{number}", ROOMY, told, ROOMY_NBYTES, frozenset())

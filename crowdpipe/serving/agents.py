@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from broker_config.child import Child
+from broker_config.child_process import Child
 from wire.broker_url import BrokerUrl
 from wire.errors import OperatorError
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from broker_config.credentials import Credentials
-from bus.knock import knock
+from bus.broker_probe import knock
 from crowdpipe.home import read_up
 from wire.broker_url import BrokerUrl
 from wire.errors import BrokerUnreachable, InvalidName, Refused, TimedOut

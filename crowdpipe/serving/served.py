@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from broker_config.child import Child
+from broker_config.child_process import Child
 from broker_config.private_file import make_private_folder
 from wire.errors import OperatorError, TimedOut
 

@@ -20,7 +20,7 @@ from types import TracebackType
 from urllib.parse import quote
 
 from broker_config.broker import Broker
-from broker_config.choice import choose_broker
+from broker_config.broker_choice import choose_broker
 from broker_config.credentials import Credentials
 from crowdpipe.home import hold_home, remove_up, write_up
 from crowdpipe.serving.addresses import WILDCARDS, check_own, own_address, reached_from_outside

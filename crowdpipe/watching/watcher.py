@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
+from bus.broker_probe import knock
 from bus.connection import Connection
-from bus.knock import knock
 from bus.listener import InboundMessage, Subscription
 from crowdpipe.watching.observation import Observation
 from wire.broker_url import BrokerUrl

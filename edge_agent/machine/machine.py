@@ -102,7 +102,7 @@ class AgentMachine:
     def validate(self) -> None:
         """Raises `InvariantBroken` if a record contradicts itself or another. Looks at everything:
         for tests and `--validate`."""
-        from edge_agent.machine.validation.everything import validate  # an idle agent needs none
+        from edge_agent.machine.invariants.everything import validate
 
         validate(self._agent)
 

@@ -16,10 +16,10 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from bus.connection import Connection
+from bus.connection_policy import ConnectionPolicy
 from bus.courier import Courier
 from bus.link import Link
 from bus.listener import Subscription
-from bus.policy import ConnectionPolicy
 from edge_agent import __version__
 from edge_agent.adapters.device.battery import Battery
 from edge_agent.adapters.device.memory import collect_and_trim

@@ -1,6 +1,6 @@
 """Searches for plans in a thread of its own: many devices take seconds, and the machine goes on.
 
-One at a time, in the order asked for; the machine bounds how many wait. Decides nothing, and knows
+One at a time, in the order asked for, and bounded. Decides nothing, and knows
 no machine: a question comes in, and its answer goes out through a callback.
 """
 
@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 
 from orchestrator.planner.question import Answer, Question, answer
-from wire.errors import CrowdpipeError
+from wire.errors import CrowdpipeError, TimedOut
 
+BOUND = 1000  # questions: one for each plan, and those of clients
 STOP_LIMIT_S = 10.0  # a search that is under way at the end is waited for so long, then left
 Told = Callable[[Answer], None]
 
@@ -29,8 +30,11 @@ class PlanSearch:
         self._thread.start()
 
     def ask(self, question: Question, told: Told) -> None:
-        """`told` is called once, in the planner's thread."""
-        self._questions.put((question, told))
+        """`told` is called once, in the planner's thread; at once if too many wait already."""
+        if self._questions.qsize() >= BOUND:
+            told(Answer(None, TimedOut.kind, "too many plans are searched for; try again later"))
+        else:
+            self._questions.put((question, told))
 
     def close(self) -> None:
         self._questions.put(None)
@@ -40,7 +44,10 @@ class PlanSearch:
     def _run(self) -> None:
         while (asked := self._questions.get()) is not None:
             question, told = asked
-            told(_answer(question))
+            try:
+                told(_answer(question))
+            except Exception:  # whoever asked is told by its own limit in time
+                _log.exception("an answer was lost")
 
 
 def _answer(question: Question) -> Answer:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine import journaled, searched
+from orchestrator.machine import journal_answers, search_answers
 from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
+from orchestrator.machine.invariants.everything import validate
 from orchestrator.machine.items import recovery
-from orchestrator.machine.plans import assigning, assignments, barrier, planning, searching
+from orchestrator.machine.plans import assigning, barrier, desired_state, planning
 from orchestrator.machine.records.agenda import Look
 from orchestrator.machine.records.cause import stimulus_of
 from orchestrator.machine.records.events import (
@@ -55,7 +56,6 @@ from orchestrator.machine.runs import (
     progress,
     requests,
 )
-from orchestrator.machine.validation.everything import validate
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
@@ -66,7 +66,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("client", clients.check),
     ("model", models.check),
     ("orphans", models.check_devices),
-    ("search", searching.check),
+    ("search", search_answers.expired),
     ("plan", planning.ensure),
     ("overfull", admission.shed),
     ("admission", admission.admit),
@@ -81,10 +81,10 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("progress", progress.publish_due),
     ("expiry", expiry.expire),
     ("clear", progress.clear),
-    ("assignment", assignments.publish_changed),
+    ("assignment", desired_state.publish_changed),
 )
 """What is looked at after an event, in this order; each says when it wants to look again."""
-AGAIN_LIMIT = 8  # a look may give an earlier one something to do; more often is never needed
+AGAIN_LIMIT = 8  # a look may give an earlier one something to do; what is left comes next
 
 
 class OrchestratorMachine:
@@ -159,7 +159,7 @@ def _requested(state: State, event: RequestArrived) -> None:
 
 
 HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
-    Started: journaled.started,
+    Started: journal_answers.started,
     GenerationRaised: sessions.generation_raised,
     Connected: sessions.connected,
     Disconnected: sessions.disconnected,
@@ -174,11 +174,11 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     InputArrived: requests.input_arrived,
     ResultArrived: result_frames.arrived,
     FrameLost: result_frames.frame_lost,
-    RunStored: journaled.run_stored,
-    InputStored: journaled.input_stored,
-    OutcomeStored: journaled.outcome_stored,
-    JournalFailed: journaled.failed,
-    PlanSearched: searched.answered,
+    RunStored: journal_answers.run_stored,
+    InputStored: journal_answers.input_stored,
+    OutcomeStored: journal_answers.outcome_stored,
+    JournalFailed: journal_answers.failed,
+    PlanSearched: search_answers.answered,
     ForgetAsked: sessions.forget_asked,
     Ticked: _ticked,
 }

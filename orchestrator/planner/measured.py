@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from orchestrator.planner.crowd import Crowd
-from orchestrator.planner.fitting import Fit, fit
 from orchestrator.planner.recent import Recent
+from orchestrator.planner.speed_fit import Fit, fit
 from orchestrator.planner.stages import STREAMED_FACTOR
 
 LEAST_S = 1e-6  # a clock's resolution: nothing takes no time

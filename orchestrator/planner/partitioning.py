@@ -16,11 +16,11 @@ from heapq import nsmallest
 from itertools import islice, zip_longest
 
 from orchestrator.planner.kinds import Kind, kinds_of
-from orchestrator.planner.lacks import homeless, too_small
 from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Fleet, Offer, SegmentRange, fits
 from orchestrator.planner.search import KINDS, PartitionSearch
 from orchestrator.planner.sharing import shared_ranges
+from orchestrator.planner.shortages import homeless, too_small
 from orchestrator.planner.shortlist import shortlist
 from orchestrator.planner.stages import Stage, Work, batch_s, shared, stage_of
 from wire.errors import InvalidInput, NoDevice
@@ -45,7 +45,7 @@ def partition(
     that cannot be).
     """
     if not fleet:
-        raise NoDevice("no device is online: start an agent with `crowdpipe agent`")
+        raise NoDevice("no device is online: start an agent with `crowdpipe agent --name NAME`")
     check_wanted(manifest, wanted)
     work = work or Work.estimated(manifest)
     own = None

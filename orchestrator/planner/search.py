@@ -6,7 +6,7 @@ Lower limits have fewer ranges to choose from. `prices` answers with a bound, `l
 The search asks along a ladder of paces from the fastest up, then between its rungs where the
 bound leaves most hope, until no pace is left at which a plan could be better. Exact for few
 devices, or many that are alike; for more it ends after a number of steps with the best plan seen,
-measured to be within some two percent of the best there is.
+which was within one percent of the best there is wherever that could be proved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, nlargest
 
-from orchestrator.planner.exchanges import improve
+from orchestrator.planner.device_swaps import improve
 from orchestrator.planner.incumbent import Incumbent
 from orchestrator.planner.kinds import kinds_of
 from orchestrator.planner.labels import Labels

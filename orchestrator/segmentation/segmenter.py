@@ -12,7 +12,7 @@ from pathlib import Path
 from orchestrator.segmentation.cutting.constants import Roles, roles_of
 from orchestrator.segmentation.cutting.cost import cost_of
 from orchestrator.segmentation.cutting.cuts import choose
-from orchestrator.segmentation.cutting.liveness import Division, Stretch, divide, trunk_of
+from orchestrator.segmentation.cutting.live_sets import Division, Stretch, divide, trunk_of
 from orchestrator.segmentation.cutting.memory import check_values, peak_activation_nbytes
 from orchestrator.segmentation.cutting.randomness import is_random
 from orchestrator.segmentation.cutting.row_tables import row_tables

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_config import choice
-from broker_config.choice import choose_broker
+from broker_config import broker_choice
+from broker_config.broker_choice import choose_broker
 from broker_config.credentials import Credentials
 from broker_config.url import BrokerUrl
-from bus.knock import knock
+from bus.broker_probe import knock
 from tests.support.broker import BrokerUnderTest
 from wire.errors import BrokerUnreachable, InvalidUrl, Refused
 from wire.users import User
@@ -76,7 +76,7 @@ def test_without_any_broker_a_person_is_told_what_to_install(
     tmp_path: Path, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(choice, "embedded_is_there", lambda: False)
+    monkeypatch.setattr(broker_choice, "embedded_is_there", lambda: False)
     with pytest.raises(BrokerUnreachable, match="install Mosquitto"):
         choose_broker(None, tmp_path, credentials)
 

@@ -16,7 +16,7 @@ import pytest
 
 from broker_config.credentials import Credentials
 from broker_config.embedded import EmbeddedBroker
-from bus.knock import knock
+from bus.broker_probe import knock
 from tests.support.broker import fresh_name
 from tests.support.mqtt_client import MqttClient
 from wire.errors import BrokerUnreachable, PortTaken

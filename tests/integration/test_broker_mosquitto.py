@@ -19,7 +19,7 @@ from broker_config.credentials import Credentials
 from broker_config.mosquitto import MosquittoBroker
 from broker_config.port import free_port
 from broker_config.url import BrokerUrl
-from bus.knock import knock
+from bus.broker_probe import knock
 from tests.support.broker import BrokerUnderTest, fresh_name
 from tests.support.mqtt_client import MqttClient
 from wire.errors import BrokerUnreachable, InvalidName, PortTaken, Refused

@@ -14,11 +14,11 @@ import pytest
 
 from broker_config.configuration import BrokerLimits
 from bus.connection import Connection
+from bus.connection_policy import DESK, ConnectionPolicy
 from bus.connection_state import ConnectionState
 from bus.courier import Courier
 from bus.link import Link
 from bus.listener import InboundMessage, Subscription
-from bus.policy import DESK, ConnectionPolicy
 from tests.support.broker import BrokerUnderTest, fresh_name
 from tests.support.courier_side import KeptFrame, frame, name
 from wire.broker_url import BrokerUrl

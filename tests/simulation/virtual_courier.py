@@ -114,6 +114,8 @@ class VirtualCourier:
             self._owner.say(to, encode_part(part))
 
     def _set_alarm(self) -> None:
+        self._window.validate()
+        self._reassembly.validate()
         times = (self._reassembly.wake_at(), self._window.wake_at())
         wake = min((when for when in times if when is not None), default=None)
         self._tick += 1

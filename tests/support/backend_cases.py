@@ -29,7 +29,7 @@ from orchestrator.segmentation.checking.verify import (
     value_of,
 )
 from orchestrator.segmentation.cutting.constants import roles_of
-from orchestrator.segmentation.cutting.liveness import trunk_of
+from orchestrator.segmentation.cutting.live_sets import trunk_of
 from orchestrator.segmentation.cutting.randomness import is_random
 from orchestrator.segmentation.cutting.trunk_costs import trunk_costs
 from orchestrator.segmentation.options import SegmentOptions

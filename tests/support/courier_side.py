@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bus.connection_policy import DESK, ConnectionPolicy
 from bus.courier import Courier
 from bus.inbound_frames import REASSEMBLY_NBYTES
 from bus.link import Link
 from bus.pending_publishes import PendingPublishes
-from bus.policy import DESK, ConnectionPolicy
 from bus.sending_rate import SendingRate
 from wire.elements import Element
 from wire.errors import CrowdpipeError

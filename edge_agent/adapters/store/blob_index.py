@@ -19,6 +19,7 @@ from wire.errors import Malformed
 from wire.ids import check_digest
 
 LARGEST_NBYTES = 16 << 20  # of a larger log nothing is read
+LINE_NBYTES = 4096  # no line is longer
 GROWTH = 4  # times its size when it was written anew …
 SLACK_NBYTES = 64 << 10  # … and this: then it is written anew again
 
@@ -107,7 +108,8 @@ class BlobIndex:
         fresh.write_bytes(b"".join(lines))
         fresh.replace(self._path)
         self._nbytes = sum(map(len, lines))
-        self._most_nbytes = GROWTH * self._nbytes + SLACK_NBYTES
+        grown = min(GROWTH * self._nbytes + SLACK_NBYTES, LARGEST_NBYTES - LINE_NBYTES)
+        self._most_nbytes = max(self._nbytes, grown)
 
     def _use(self, digest: str, used_s: float) -> None:
         entry = self._entries.get(digest)

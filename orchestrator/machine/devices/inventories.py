@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import outrank, take_residency
 from orchestrator.machine.items import recovery, releases
-from orchestrator.machine.plans import assignments
+from orchestrator.machine.plans import desired_state
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.state import State
 from wire.ids import ActivationId
@@ -19,11 +19,10 @@ def take_inventory(state: State, device: Device, told: Inventory) -> None:
     outrank(state, told.generation)
     device.cached = frozenset()
     device.cache(told.cached)
-    device.inventoried_at = state.now
     if (told.generation, told.revision) >= device.applied_stamp:
         device.applied_stamp = (told.generation, told.revision)
         take_residency(state, device, told.partitions)
-        assignments.publish_to_orphan(state, device)
+        desired_state.publish_to_orphan(state, device)
     inputs = list(told.inputs)
     if told.running is not None and told.running.needs not in inputs:
         inputs.append(told.running.needs)
@@ -73,4 +72,4 @@ def _publish_unheard(state: State, device: Device) -> None:
     """It does not know its newest assignment: say it again."""
     published = state.published.get(device.name)
     if published is not None and device.applied_stamp < published.stamp:
-        assignments.publish_again(state, device.name)
+        desired_state.publish_again(state, device.name)

@@ -193,8 +193,9 @@ def check(state: State, name: str) -> float:
     device.engaged_since = None
     if state.runs.any_work:
         return _check_idle(state, device)
-    if device.name in state.devices.silent:
-        state.devices.leave_alone(device)
+    if not state.devices.fresh(device):
+        if device.name in state.devices.silent:
+            state.devices.leave_alone(device)
         return NEVER
     return max(device.last_life, state.heard_at) + state.options.lease_s + SOON_S
 
@@ -239,7 +240,8 @@ def _check_idle(state: State, device: Device) -> float:
         if state.now < pinged_at + state.options.ping_wait_s:
             return pinged_at + state.options.ping_wait_s
         _doubtful(state, device)
-    return pinged_at + state.options.ping_every_s
+    asked_at = max(pinged_at, device.last_life)  # whichever it is asked again after
+    return asked_at + state.options.ping_every_s
 
 
 def _doubtful(state: State, device: Device) -> None:

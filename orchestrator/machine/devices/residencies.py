@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.machine.devices import liveness, replacing
-from orchestrator.machine.plans import assignments
+from orchestrator.machine.plans import desired_state
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import (
     AssignmentSeen,
@@ -44,7 +44,7 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
     device.applied_stamp = stamp
     take_residency(state, device, told.partitions)
     look_at_plans(state, device)
-    assignments.publish_to_orphan(state, device)
+    desired_state.publish_to_orphan(state, device)
 
 
 def take_residency(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.machine.devices import liveness, replacing
-from orchestrator.machine.plans import assignments
+from orchestrator.machine.plans import desired_state
 from orchestrator.machine.records.events import (
     Connected,
     Disconnected,
@@ -26,7 +26,7 @@ def connected(state: State, event: Connected) -> None:
     _publish_state(state)
     for manifest in state.models.values():
         models.publish(state, manifest)
-    assignments.publish_all(state)
+    desired_state.publish_all(state)
     liveness.heard_again(state)
     for run in state.runs.values():
         run.show()
@@ -52,7 +52,7 @@ def generation_raised(state: State, event: GenerationRaised) -> None:
         state.counts["stale_generation"] += 1
         return
     state.generation = event.generation
-    assignments.look_at_all(state)
+    desired_state.look_at_all(state)
     if state.connection is not None:
         _publish_state(state)
 

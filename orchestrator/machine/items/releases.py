@@ -39,7 +39,7 @@ def make_way(state: State, device: str) -> None:
 
 
 def _idle_cuts(plan: Plan | None, item: Item) -> list[int]:
-    """An item that is not let in begins again from its input; one that is goes on from a cut of
+    """An item that is not admitted begins again from its input; one that is goes on from a cut of
     its plan, or from its input."""
     if item.state == "stored":
         return list(item.outputs)

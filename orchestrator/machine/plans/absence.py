@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
+from itertools import islice
+
 from orchestrator.machine.records.state import State
 
 NAMES_LIMIT = 5
+LOOK_LIMIT = 100  # of so many the first are named
 WHY = {"lost": "is offline", "unproven": "does not answer", "draining": "drains"}
 
 
 def absent(state: State) -> str:
     """In brackets, with why; empty if none is away."""
-    away = [
-        f"{device.name} {WHY[device.life.state]}"
-        for device in sorted(state.devices, key=lambda each: each.name)
-        if device.life.state in WHY
-    ]
-    more = [f"and {len(away) - NAMES_LIMIT} more"] if len(away) > NAMES_LIMIT else []
-    return f" ({', '.join([*away[:NAMES_LIMIT], *more])})" if away else ""
+    known = state.devices.away
+    named = nsmallest(NAMES_LIMIT, islice(known, LOOK_LIMIT))
+    away = [f"{name} {WHY[known[name].life.state]}" for name in named]
+    more = [f"and {len(known) - NAMES_LIMIT} more"] if len(known) > NAMES_LIMIT else []
+    return f" ({', '.join([*away, *more])})" if away else ""

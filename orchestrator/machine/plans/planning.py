@@ -37,6 +37,7 @@ NEVER = float("inf")
 SERVING = ("waiting", "fetching", "cached", "loading", "resident")
 STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
 JUDGE_EVERY_S = 30.0  # at the beginning of runs, of which a client may begin many a second
+TILING_STEPS = 1000
 HORIZON = 200  # items that a plan is taken to serve: over these it must save what loading takes
 
 
@@ -54,7 +55,11 @@ def ensure(state: State, key: PlanKey) -> float:
     if plan is None and key[0] in state.manifests:
         plan = Plan(key, state.manifests[key[0]], leader.want)
         state.plans.add(plan)
-    return _ensure(state, plan, leader) if plan is not None else NEVER
+    if plan is None:
+        return NEVER
+    wake = _ensure(state, plan, leader)
+    state.agenda.look("admission", key)  # what kept items out may be over: it retires no more
+    return wake
 
 
 def device_came_or_went(state: State, name: str) -> float:
@@ -125,7 +130,7 @@ def compared(state: State, plan: Plan, search: Search, found: PlanSearched) -> N
     """Retire the plan if what was found is so much better, or spread it out as it is."""
     if found.ranges is None or not plan.placements:
         return  # what there is may still work; if it cannot be placed, starving tells
-    plan.retiring |= _worth_replacing(state, plan, found.ranges, search.items)
+    plan.retiring = _worth_replacing(state, plan, found.ranges, search.items)
     if not plan.retiring:
         spread_out(state, plan)
 
@@ -174,14 +179,15 @@ def _renew(state: State, plan: Plan, leader: Run) -> None:
     usable = compatible(plan, leader) and not plan.unplaceable
     if usable and not plan.retiring and plan.want.partitions == want.partitions:
         plan.want = want
-    else:
-        searching.seek(state, plan, "renew", want, items_of(leader.count))
+    elif not searching.seek(state, plan, "renew", want, items_of(leader.count)) and usable:
+        plan.want, plan.retiring = want, False  # there is no way to another
 
 
 def renewed(state: State, plan: Plan, search: Search, found: PlanSearched) -> None:
     """Without a way to what is asked for, the ranges before stay if they can still be used."""
     leader = state.runs.leader(plan.key)
     if leader is None or plan.in_flight:
+        plan.retiring = False  # who wanted another has gone
         return
     ranges: tuple[SegmentRange, ...] = ()
     if found.ranges is not None:
@@ -191,6 +197,13 @@ def renewed(state: State, plan: Plan, search: Search, found: PlanSearched) -> No
     plan.want, plan.retiring = search.want, False
     if ranges != ranges_of(plan):
         install(state, plan, ranges)
+    _note_useless(state, plan, found)
+
+
+def _note_useless(state: State, plan: Plan, found: PlanSearched) -> None:
+    """Ranges were found that devices refuse or cannot take now: the same would be found again."""
+    if found.ranges is not None and plan.unplaceable:
+        searching.refuse(state, plan, None)
 
 
 def best_ranges(
@@ -222,18 +235,24 @@ def _served_ranges(
             if (part.model, part.exact) == mode and entry.status in SERVING:
                 entries = held.setdefault(part.first, [])
                 entries.append((part.last, device.name, entry.streamed))
-    return next(_tilings(held, 0, len(manifest.segments), frozenset()), None)
+    steps = iter(range(TILING_STEPS))
+    return next(_tilings(held, 0, len(manifest.segments), frozenset(), steps), None)
 
 
 def _tilings(
-    held: dict[int, list[tuple[int, str, bool]]], first: int, end: int, used: frozenset[str]
+    held: dict[int, list[tuple[int, str, bool]]],
+    first: int,
+    end: int,
+    used: frozenset[str],
+    steps: Iterator[int],
 ) -> Iterator[tuple[SegmentRange, ...]]:
+    """Until there are no steps left: many devices may report ranges that lead nowhere."""
     if first == end:
         yield ()
         return
     for last, device, streamed in held.get(first, ()):
-        if device not in used and last < end:
-            for rest in _tilings(held, last + 1, end, used | {device}):
+        if device not in used and last < end and next(steps, None) is not None:
+            for rest in _tilings(held, last + 1, end, used | {device}, steps):
                 yield (SegmentRange(first, last, streamed, device), *rest)
 
 
@@ -266,6 +285,7 @@ def repartitioned(state: State, plan: Plan, search: Search, found: PlanSearched)
         return  # a device came meanwhile, or nobody needs it any more
     if found.ranges is not None and _spans(found.ranges) != _spans(ranges_of(plan)):
         install(state, plan, found.ranges)
+    _note_useless(state, plan, found)
     if plan.unplaceable and isinstance(search.about, Failed):
         failed = search.about
         give_up(state, plan, failed.partition, failed.device, failed.failure)

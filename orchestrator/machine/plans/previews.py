@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from orchestrator.machine.plans import searching
@@ -26,7 +26,7 @@ from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, Want
 from orchestrator.machine.records.search import Asked, Search
 from orchestrator.machine.records.state import State
-from orchestrator.planner.offers import Offer, SegmentRange, fits
+from orchestrator.planner.offers import Fleet, Offer, SegmentRange, fits
 from orchestrator.planner.partitioning import check_wanted, estimated_s
 from orchestrator.planner.ranking import check_policy, duration
 from orchestrator.planner.stages import Work
@@ -36,6 +36,7 @@ from wire.memory import resident_need, streamed_need
 from wire.messages.requests import Planned, PlannedPartition, RequestFailed, RequestPlan
 from wire.quantities import mebibytes
 
+WEIGHED_LIMIT = 8  # devices of which it is said how much slower a batch would be
 LEFT_OUT_LIMIT = 64  # devices of which it is said why they are not in the plan
 
 
@@ -96,8 +97,10 @@ def _planned(state: State, plan: Plan, asked: RequestPlan) -> Planned:
     work = state.estimates.work(manifest, exact, items_of(asked.items))
     others = (device for device in state.devices if device.name not in used)
     listed = sorted(islice(others, LEFT_OUT_LIMIT), key=lambda each: each.name)
-    left_out = {device.name: _why_not(state, plan, device, work) for device in listed}
-    batch_s = estimated_s(manifest, offers_on(state, manifest, exact, placed), placed, work)
+    fleet = offers_on(state, manifest, exact, placed)
+    batch_s = estimated_s(manifest, fleet, placed, work)
+    weighed = PlanWeighed(plan, fleet, work, batch_s)
+    left_out = {device.name: _why_not(state, weighed, device) for device in listed}
     return Planned(asked.request, manifest.name, rows, left_out, work.items, batch_s)
 
 
@@ -131,7 +134,20 @@ def _measured(state: State, plan: Plan, placement: Placement) -> list[int]:
     return [segment.index for segment in placement.segments if segment.index in known]
 
 
-def _why_not(state: State, plan: Plan, device: Device, work: Work) -> str:
+@dataclass(slots=True)
+class PlanWeighed:
+    """A plan with its devices' offers and what a batch takes; `left` devices are weighed against
+    it, which takes a hundred estimates each."""
+
+    plan: Plan
+    fleet: Sequence[Offer]
+    work: Work
+    batch_s: float
+    left: int = WEIGHED_LIMIT
+
+
+def _why_not(state: State, weighed: PlanWeighed, device: Device) -> str:
+    plan = weighed.plan
     life, manifest = device.life.state, plan.manifest
     said = {"lost": "it is offline", "draining": "it drains", "unproven": "it has not answered yet"}
     offer = capacity_of(device)
@@ -143,17 +159,18 @@ def _why_not(state: State, plan: Plan, device: Device, work: Work) -> str:
         return f"no segment fits it (its budget is {mebibytes(offer.budget_nbytes)})"
     if plan.want.partitions is not None:
         return f"{plan.want.partitions} partitions were asked for, and others are through sooner"
+    if not weighed.left:
+        return "others are through sooner"
+    weighed.left -= 1
     on_model = offer_of(state, device, manifest, plan.key[1]) or offer
-    placed = offers_on(state, manifest, plan.key[1], ranges_as_placed(plan))
-    return _slower(plan, device.name, [*placed, on_model], work)
+    return _slower(weighed, device.name, [*weighed.fleet, on_model])
 
 
-def _slower(plan: Plan, name: str, fleet: Sequence[Offer], work: Work) -> str:
+def _slower(weighed: PlanWeighed, name: str, offers: Sequence[Offer]) -> str:
     """What a batch would take with this device in the plan, wherever it hinders least."""
-    without = ranges_as_placed(plan)
-    ways = _ways_with(without, name)
+    plan, work, without_s, fleet = weighed.plan, weighed.work, weighed.batch_s, Fleet(offers)
+    ways = _ways_with(ranges_as_placed(plan), name)
     with_s = min(estimated_s(plan.manifest, fleet, ranges, work) for ranges in ways)
-    without_s = estimated_s(plan.manifest, fleet, without, work)
     if not without_s < with_s < float("inf"):
         return f"the batch is as fast without it: {work.items} items in {duration(without_s)}"
     return (

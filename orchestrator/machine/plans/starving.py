@@ -102,7 +102,7 @@ def try_again(state: State, key: PlanKey) -> None:
         return
     if plan.broken is not None and plan.broken.kind in MENDED_AT_THE_DESK:
         plan.broken_until = float("-inf")
-    for device in list(state.devices.refusing.values()):
+    for device in state.devices.refusing(key):
         for part, refusal in list(device.refused.items()):
             ours = (part.model, part.exact) == key
             if ours and refusal.failure.kind in MENDED_AT_THE_DESK:
@@ -112,4 +112,4 @@ def try_again(state: State, key: PlanKey) -> None:
 def _nobody(plan: Plan) -> str:
     homeless = [each.partition for each in plan.placements if each.likely is None]
     what = f" for segments {homeless[0].first} to {homeless[0].last}" if homeless else ""
-    return f"no device is there{what}: start an agent with `crowdpipe agent`"
+    return f"no device is there{what}: start an agent with `crowdpipe agent --name NAME`"

@@ -25,7 +25,7 @@ Look = Literal[
     "plan",  # plan: made, kept, judged, replaced, or given up
     "overfull",  # device: it serves more than it can hold, so items go home
     "admission",  # plan: items that may enter now
-    "waiting",  # run: items that were not let in for too long
+    "waiting",  # run: items that wait too long to be admitted
     "assignment due",  # plan: partitions that are to be assigned by now
     "item",  # item: nothing was heard of it, or it is to be sent again
     "barrier",  # run: cuts that its wave may pass
@@ -95,7 +95,9 @@ class Agenda:
 
     @property
     def wake_at(self) -> float:
-        """When the next look is due."""
+        """When the next look is due; at once if something was left over."""
+        if self._now:
+            return -NEVER
         heap = self._heap
         while heap and self._at.get((heap[0][2], heap[0][3])) != heap[0][0]:
             heapq.heappop(heap)

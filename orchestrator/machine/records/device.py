@@ -70,7 +70,6 @@ class Device:
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
     tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
     reported_at: float = float("-inf")
-    inventoried_at: float = float("-inf")
     doubtful: bool = False  # connected anew: what was under way to and from it may be lost
 
     @property

@@ -19,6 +19,7 @@ from wire.lifecycle import Cause
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
 NEWEST = 16
+WAIT_EVERY_S = 30.0  # plans wait no more often for devices that were asked
 FACTS = attrgetter("name", "capabilities", "telemetry", "budget_nbytes", "cached")
 ASKED_OF = ("alive", "unproven")
 
@@ -36,10 +37,12 @@ class Devices:
         self.heard_at = float("-inf")  # since when nothing kept us from hearing them
         self.usable: dict[str, Device] = {}
         self.hopeful: dict[str, Device] = {}
+        self.away: dict[str, Device] = {}  # known, and not to be given work now
         self.newest: deque[str] = deque(maxlen=NEWEST)  # came last
         self.revision = 0  # rises whenever `usable` changes
         self.silent: dict[str, Device] = {}  # alive or unproven, not fresh: asked when work waits
-        self.refusing: dict[str, Device] = {}  # failed to serve something
+        self._refusing: dict[Mode, dict[str, Device]] = {}  # failed to serve some of the model
+        self._refused: dict[str, set[Mode]] = {}  # the same by device
         self._left_alone: dict[str, Device] = {}  # of those, no look at them is due
         self._asked: dict[str, None] = {}  # and asked, and not heard of since
         self._asked_until = float("-inf")
@@ -88,6 +91,10 @@ class Devices:
         able = device.life.state == "alive" and device.capabilities is not None
         return able and self.fresh(device)
 
+    def refusing(self, mode: Mode) -> list[Device]:
+        """Those that failed to serve something of this model."""
+        return list(self._refusing.get(mode, {}).values())
+
     def holders(self, mode: Mode) -> list[Device]:
         """Those that report a partition of this model."""
         return list(self._holders.get(mode, {}).values())
@@ -100,10 +107,12 @@ class Devices:
     # --- who is asked for a sign of life ------------------------------------------------------
 
     def ask(self, device: Device, until: float) -> None:
-        """It was asked; plans wait for its answer until then."""
+        """It was asked; plans wait for its answer until then. Of many that are asked one after
+        another they wait for the first: the dead among them would keep the others from working."""
         if device.life.state in ASKED_OF and not self.fresh(device):
             self._asked[device.name] = None
-            self._asked_until = max(self._asked_until, until)
+            if until > self._asked_until + WAIT_EVERY_S:
+                self._asked_until = until
 
     def leave_alone(self, device: Device) -> None:
         """It is silent, and nobody needs it now."""
@@ -150,17 +159,30 @@ class Devices:
             self.revision += 1
             _put(self.usable, device, usable)
             if usable:
+                self._agenda.look("device", name)
+                if name in self.newest:
+                    self.newest.remove(name)
                 self.newest.append(name)
             self._agenda.look("fleet", name)
         _put(self.hopeful, device, hopeful)
         silent = device.life.state in ASKED_OF and not self.fresh(device)
         _put(self.silent, device, silent)
+        _put(self.away, device, device.life.state != "alive" and device.name in self._devices)
         if not silent:
             self._asked.pop(name, None)
             self._left_alone.pop(name, None)
 
     def refusals_changed(self, device: Device) -> None:
-        _put(self.refusing, device, bool(device.refused))
+        self.revision += 1  # who refused something may be asked for it again, or for less
+        modes = {(part.model, part.exact) for part in device.refused}
+        for mode in modes | self._refused.get(device.name, set()):
+            there = self._refusing.setdefault(mode, {})
+            _put(there, device, mode in modes)
+            if not there:
+                del self._refusing[mode]
+        self._refused[device.name] = modes
+        if not modes:
+            del self._refused[device.name]
 
     def residency_changed(self, device: Device, before: Residencies) -> None:
         was = {(part.model, part.exact) for part in before}

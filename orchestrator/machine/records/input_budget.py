@@ -17,7 +17,7 @@ class InputBudget:
         self._agenda = agenda
         self.spooled_nbytes = 0
         self.promised_nbytes = 0
-        self.refused: dict[str, Run] = {}  # told a credit of 0, in the order in which they ask
+        self.refused: dict[str, Run] = {}  # told a credit of 0; who is not helped goes to the end
 
     def spool(self, run: Run, nbytes: int) -> None:
         """So many bytes more of its inputs are on disk, or on their way there."""
@@ -27,12 +27,12 @@ class InputBudget:
             self._free()
 
     def promise(self, run: Run, credit: int, bound_nbytes: int) -> None:
-        """Its client is told so many inputs; a credit of 0 waits for room if the run is open."""
+        """Its client is told so many inputs; with a credit of 0 it waits for room if there."""
         nbytes = credit * bound_nbytes
         fewer = nbytes < run.promised_nbytes
         self.promised_nbytes += nbytes - run.promised_nbytes
         run.granted, run.promised_nbytes = credit, nbytes
-        if credit == 0 and run.open:
+        if credit == 0 and run.attended:
             self.refused.setdefault(run.run, run)
         else:
             self.refused.pop(run.run, None)
@@ -56,6 +56,10 @@ class InputBudget:
         """What all others leave of the disk for the run, besides what it has there."""
         taken = self.spooled_nbytes + self.promised_nbytes - run.promised_nbytes
         return max(0, self._limit_nbytes - taken)
+
+    @property
+    def any_room(self) -> bool:
+        return self.spooled_nbytes + self.promised_nbytes < self._limit_nbytes
 
     def overflows(self, run: Run, nbytes: int) -> bool:
         """Whether an input has no room: its client sent more than it was allowed."""

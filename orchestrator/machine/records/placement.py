@@ -30,7 +30,6 @@ class Placement:
     meant: str | None = None  # whom the planner's estimate had it on
     device: str | None = None  # who is told to serve it
     choice: Choice | None = None  # who is expected to; the device's own once it is assigned
-    assigned_at: float = 0.0
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)  # who was told first when
     standins: dict[str, dict[ItemKey, None]] = field(default_factory=dict)  # others, for items
     changed: Callable[[], None] | None = None  # tells the plan; None in a plan that is nobody's
@@ -59,7 +58,7 @@ class Placement:
 
     def give(self, device: str, now: float, why: str) -> None:
         """Assign it."""
-        self.device, self.assigned_at = device, now
+        self.device = device
         self.stamps.pop(device, None)
         self.life.move("assigned", now, f"{device}: {why}")
         self._tell()

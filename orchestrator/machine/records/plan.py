@@ -51,10 +51,8 @@ class Plan:
     anew: bool = True  # its placements changed: runs that could not enter it may now
     shortlist: tuple[str, ...] = ()  # devices worth asking, where there are too many to ask all
     search: int | None = None  # the one under way for it
-    sought: tuple[int, int | None] = (-1, None)  # with which fleet and wish
-    refused: tuple[tuple[int, int | None], tuple[str, str]] | None = (
-        None  # what was sought, and why not
-    )
+    sought: Sought = (-1, None)  # with which fleet and wish
+    refused: tuple[Sought, tuple[str, str] | None] | None = None  # what was of no use, and why
     retiring: bool = False  # nothing is admitted until it can be replaced
     judged: bool = False  # it was compared with a new one for this fleet
     judged_for: str = ""  # and for this run

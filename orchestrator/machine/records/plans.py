@@ -82,7 +82,7 @@ class Plans(Mapping[PlanKey, Plan]):
         return self._known[plan.key].hops
 
     def wait_for_room(self, plan: Plan, device: str) -> None:
-        """Nothing of it can be let in before room comes free there."""
+        """Nothing of it can be admitted before room comes free there."""
         self._blocked.setdefault(device, {})[plan.key] = None
 
     # --- what plans tell ----------------------------------------------------------------------

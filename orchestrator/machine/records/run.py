@@ -61,7 +61,7 @@ class Run:
     involved: Involved
     order: int = 0  # rises from run to run: the oldest with work leads its plan
     keeper: Keeper | None = None
-    silent: bool = False  # its client is not there; nothing of it is let in or granted
+    silent: bool = False  # its client is not there; nothing of it is admitted or granted
     moved_at: float = float("-inf")  # when an item of it was last admitted, or ended
     obstacle: Obstacle | None = None  # what is in its way, as its client was told
     looked_at: float = float("-inf")  # when an obstacle was looked for last
@@ -201,7 +201,7 @@ class Run:
         self.show()
 
     def enqueue(self, item: Item) -> None:
-        """Stored: it may be let in."""
+        """Stored: it may be admitted."""
         insort(self.waiting, item.index)
         self.touch()
         self._look("waiting")
@@ -213,7 +213,7 @@ class Run:
             del self.waiting[at]
 
     def admit(self, now: float) -> Item:
-        """Its next item is let in."""
+        """Its next item is admitted."""
         if self.state == "accepted":
             self.move("running", now)
         item = self.items[self.waiting.pop(0)]
@@ -229,7 +229,7 @@ class Run:
         return item
 
     def leave_flight(self, index: int) -> None:
-        """It has an outcome, or goes home: another may be let in."""
+        """It has an outcome, or goes home: another may be admitted."""
         if self.in_flight.pop(index, None) is not None:
             self.look_at_admission()
         if self.wave.pop(index, 0) is None:

@@ -25,7 +25,7 @@ class Runs(Mapping[str, Run]):
         self._working: dict[PlanKey, dict[str, Run]] = {}  # no key has an empty entry
         # Per plan by age. Those that stopped working meanwhile are taken out when they come up.
         self._oldest: dict[PlanKey, list[tuple[int, str]]] = {}
-        self._turns: dict[PlanKey, dict[str, Run]] = {}  # per plan, who may have an item let in
+        self._turns: dict[PlanKey, dict[str, Run]] = {}  # per plan, who may have an item admitted
         self._order = 0
 
     def __getitem__(self, run: str) -> Run:

@@ -35,23 +35,34 @@ class Asked:
     request: RequestPlan
 
 
+@dataclass(slots=True)
+class Hopefuls:
+    """Runs that are accepted once it is known that the devices could serve them."""
+
+    runs: tuple[str, ...]
+
+
+About = Failed | Asked | Hopefuls | None
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
-    """`about`: what is done about the answer; for a submit the run's id."""
+    """`about`: what is done about the answer."""
 
     number: int
     purpose: Purpose
     key: PlanKey
     want: Want
     items: int
-    about: Failed | Asked | str | None = None
+    about: About = None
 
 
 class Searches:
-    """At most one for each plan, and one for each question of a client."""
+    """One that counts for each plan, one for runs that want the same, and one for each preview."""
 
     def __init__(self) -> None:
         self._under_way: dict[int, Search] = {}
+        self._hopefuls: dict[tuple[str, int | None], Hopefuls] = {}  # by model and partitions
         self._last = 0
 
     def __len__(self) -> int:
@@ -63,7 +74,22 @@ class Searches:
 
     def begin(self, search: Search) -> None:
         self._under_way[search.number] = search
+        if isinstance(search.about, Hopefuls):
+            self._hopefuls[search.key[0], search.want.partitions] = search.about
+
+    def join(self, model: str, want: Want, run: str) -> bool:
+        """Have the run's question answered by a search that is under way."""
+        hopefuls = self._hopefuls.get((model, want.partitions))
+        if hopefuls is not None:
+            hopefuls.runs = (*hopefuls.runs, run)
+        return hopefuls is not None
 
     def end(self, number: int) -> Search | None:
         """What it was for; None if it is not waited for any more."""
-        return self._under_way.pop(number, None)
+        search = self._under_way.pop(number, None)
+        if search is not None and isinstance(search.about, Hopefuls):
+            self._hopefuls.pop((search.key[0], search.want.partitions), None)
+        return search
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._under_way

@@ -41,7 +41,6 @@ class State:
         self.boot = ""
         self.generation = 0  # on disk before anybody is told
         self.store_base = ""
-        self.started = False
         self.connection: str | None = None
         self.met_broker = False
         self.raising = 0  # the generation that ours is being raised above
@@ -59,7 +58,6 @@ class State:
         self.involved = Involved()
         self.searches = Searches()
         self.gathering: dict[str, Run] = {}  # their attached inputs are still coming
-        self.turn: dict[tuple[str, bool], int] = {}
         self.pings = 0
         self.estimates = Estimates()
         self.commands = CommandQueue(options.coalesce_s)

@@ -2,7 +2,7 @@
 
 What an item reserves on a device is the bound of what comes in and of what goes out there, for
 each partition that the device serves; it is given back with the item's terminal outcome. An item
-alone on a device is always let in. Nothing that was admitted is ever refused afterwards, so this
+alone on a device is always admitted. Nothing that was admitted is ever refused afterwards, so this
 is the only place where back-pressure acts; before it, credits bound the inputs on our disk. When
 devices are lost and those that are left serve more, the youngest items are sent home until the
 others fit: they wait again, and begin from their input when there is room.
@@ -21,6 +21,7 @@ from orchestrator.machine.records.state import State
 from wire.messages.commands import Release
 
 LEAST_WINDOW = 4
+LOOK_EVERY_S = 1.0
 NEVER = float("inf")
 
 
@@ -65,18 +66,21 @@ def _check_run(state: State, run: Run) -> None:
     for item in [run.items[index] for index in run.waiting]:
         until = max(moved_at, item.life.since, state.heard_at) + state.options.item_limit_s
         if state.now >= until:
-            what = f"item {item.index} waited {state.options.item_limit_s:.0f} s to be let in"
+            what = f"item {item.index} waited {state.options.item_limit_s:.0f} s to be admitted"
             fail(state, item, "timed_out", f"{what}: {why_not(state, plan, run)}")
         else:
             run.waits_until = min(run.waits_until, until)
+    run.waits_until = max(run.waits_until, state.now + LOOK_EVERY_S)  # it looks at all of them
 
 
 def why_not(state: State, plan: Plan | None, run: Run) -> str:
-    """Why nothing of it is let in, as far as can be told."""
+    """Why nothing of it is admitted, as far as can be told."""
     if plan is None or not plan.placements:
         return f"model '{run.model_name}' has no plan"
     if not compatible(plan, run):
         return f"other runs use '{run.model_name}' in {len(plan.placements)} partitions"
+    if plan.retiring:
+        return "its plan is being replaced by another"
     away = [
         name
         for name in dict.fromkeys(placement.likely for placement in plan.placements)

@@ -68,10 +68,12 @@ def say_due(state: State, name: str) -> float:
 
 def share_out(state: State, _: str) -> float:
     """Room came free: tell those who were refused credit, in turn, as far as it goes."""
-    for run in list(islice(state.budget.refused.values(), SHARE_COUNT)):
+    some = list(islice(state.budget.refused.values(), SHARE_COUNT))
+    for run in some:
         if credit_of(state, run) > 0:
             say(state, run)
             state.agenda.look("room", "")
         else:
             state.budget.wait_again(run)
-    return NEVER
+    more = len(state.budget.refused) > len(some) and state.budget.any_room
+    return state.now + state.options.coalesce_s if more else NEVER

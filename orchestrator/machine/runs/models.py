@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from orchestrator.machine.plans.assignments import publish_to_orphan
+from orchestrator.machine.plans.desired_state import publish_to_orphan
 from orchestrator.machine.records.events import ModelAdded, ModelRemoved
 from orchestrator.machine.records.instructions import ClearModel, ForgetTimes, PublishModel
 from orchestrator.machine.records.run import Run

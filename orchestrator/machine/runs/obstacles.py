@@ -129,7 +129,7 @@ def _stuck(state: State, run: Run, plan: Plan | None) -> tuple[Device, Placement
 
 
 def no_news(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
-    """The item that was let in first is somewhere, and nothing is heard of it."""
+    """The item that was admitted first is somewhere, and nothing is heard of it."""
     mine = list(islice(run.in_flight.values(), OLDEST))
     if plan is None or not mine:
         return None
@@ -141,7 +141,7 @@ def no_news(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
 
 
 def no_room(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
-    """Nothing of it is let in, though its plan stands."""
+    """Nothing of it is admitted, though its plan stands."""
     if plan is None or not run.waiting or plan.starved_since is not None:
         return None
     if run.in_flight:

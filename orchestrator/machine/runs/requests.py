@@ -18,7 +18,7 @@ from orchestrator.machine.records.instructions import (
 )
 from orchestrator.machine.records.item import Item, input_fault
 from orchestrator.machine.records.run import Run
-from orchestrator.machine.records.search import Search
+from orchestrator.machine.records.search import Hopefuls, Search
 from orchestrator.machine.records.state import State
 from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
@@ -96,34 +96,21 @@ def _submit(state: State, party: str, asked: Submit) -> None:
     )
     state.runs.add(run)
     try_again(state, run.plan_key)
-    try:
-        run.checked = not _may_be_too_much(state, run, manifest)
-    except CrowdpipeError as error:
-        state.runs.remove(run)
-        state.respond(party, Rejected(asked.run, error.kind, error.reason))
-        return
+    served = _is_served(state, manifest, run.options)
+    items = items_of(run.count)
+    run.checked = served or not searching.seek_for_run(state, run, manifest, items)
     attached_inputs.begin(state, run, asked.attached)
 
 
-def _may_be_too_much(state: State, run: Run, manifest: Manifest) -> bool:
-    """Whether the devices could serve it at all has to be found out first."""
-    if _is_served(state, manifest, run.options):
-        return False
-    items = items_of(run.count)
-    searching.ask(state, "submit", manifest, run.options.exact, run.want, items, run.run)
-    return True
-
-
 def searched(state: State, search: Search, found: PlanSearched) -> None:
-    """Whether the devices there are could serve the run. Without any, it waits for one."""
-    run = state.gathering.get(str(search.about))
-    if run is None:
-        return
-    if found.ranges is None and found.kind != NoDevice.kind:
-        attached_inputs.reject(state, run)
-        state.respond(run.party, Rejected(run.run, found.kind, found.reason))
-    else:
-        attached_inputs.approve(state, run)
+    """Whether the devices there are could serve these runs. Without any, they wait for one."""
+    names = search.about.runs if isinstance(search.about, Hopefuls) else ()
+    for run in [state.gathering[name] for name in names if name in state.gathering]:
+        if found.ranges is None and found.kind != NoDevice.kind:
+            attached_inputs.reject(state, run)
+            state.respond(run.party, Rejected(run.run, found.kind, found.reason))
+        else:
+            attached_inputs.approve(state, run)
 
 
 def _submit_again(state: State, party: str, run: Run) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.segmentation.cutting.liveness import Stretch
+from orchestrator.segmentation.cutting.live_sets import Stretch
 from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.types import Types
 from wire.errors import InvalidModel

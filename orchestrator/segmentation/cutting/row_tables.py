@@ -6,7 +6,7 @@ import math
 
 import onnx
 
-from orchestrator.segmentation.cutting.liveness import Stretch
+from orchestrator.segmentation.cutting.live_sets import Stretch
 from orchestrator.segmentation.reading.tensors import stays_inline
 from orchestrator.segmentation.reading.walk import Dataflow, Node
 from orchestrator.segmentation.typing.types import Types

@@ -9,7 +9,7 @@ import numpy as np
 from orchestrator.segmentation.cutting.constants import Roles
 from orchestrator.segmentation.cutting.cost import cost_of
 from orchestrator.segmentation.cutting.cuts import TrunkCosts
-from orchestrator.segmentation.cutting.liveness import FRAME_TENSOR_NBYTES
+from orchestrator.segmentation.cutting.live_sets import FRAME_TENSOR_NBYTES
 from orchestrator.segmentation.reading.skeleton import INLINE_NBYTES
 from orchestrator.segmentation.reading.tensors import tensor_nbytes
 from orchestrator.segmentation.reading.walk import Dataflow

@@ -14,13 +14,13 @@ import onnx
 
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.walk import Dataflow, copied
+from orchestrator.segmentation.typing.bounds_fit import largest_fitting
 from orchestrator.segmentation.typing.dimensions import (
     Minting,
     check_wishes,
     counted_bounds,
     input_bounds,
 )
-from orchestrator.segmentation.typing.fitting import largest_fitting
 from orchestrator.segmentation.typing.runtime_types import ask_runtime
 from orchestrator.segmentation.typing.value_type import (
     GUESS_LIMIT_NBYTES,

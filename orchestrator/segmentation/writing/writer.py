@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper
 
-from orchestrator.segmentation.cutting.liveness import Stretch
+from orchestrator.segmentation.cutting.live_sets import Stretch
 from orchestrator.segmentation.reading.normalise import NormalModel
 from orchestrator.segmentation.reading.tensors import refer, stays_inline, tensor_nbytes
 from orchestrator.segmentation.reading.walk import Dataflow, Node, domain_of, with_inner_nodes

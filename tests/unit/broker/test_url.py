@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_config.url import BrokerUrl, parse_url
-from bus.knock import connect_packet
+from bus.broker_probe import connect_packet
 from wire.errors import InvalidUrl
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.connection_policy import ConnectionPolicy
 from bus.connection_state import CONNECT_LIMIT_S, TABLE, ConnectionLife, ConnectionState
-from bus.policy import ConnectionPolicy
 from wire.errors import Refused
 from wire.lifecycle import IllegalTransition
 

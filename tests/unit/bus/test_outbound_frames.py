@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus import outbound_frames
-from bus.policy import ConnectionPolicy
+from bus.connection_policy import ConnectionPolicy
 from tests.support.courier_side import (
     PACKET_NBYTES,
     TOPICS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bus.connection_policy import ConnectionPolicy
 from bus.link import Link
 from bus.pending_publishes import PendingPublishes
-from bus.policy import ConnectionPolicy
 from bus.sending_rate import SendingRate
 from wire.errors import QueueFull
 from wire.outbox import Message, Outbox

@@ -298,7 +298,7 @@ def test_stored_items_that_nothing_lets_in_end_with_what_they_waited_for() -> No
     world.feed("r2", 0)  # the second never comes
     world.run_for(150.0, lambda: ("r2", 0) in world.outcomes)
     assert world.outcomes["r2", 0] == ["timed_out"]
-    assert "to be let in" in told(world, req.ItemFailed)[0].reason
+    assert "to be admitted" in told(world, req.ItemFailed)[0].reason
 
 
 def test_whoever_submits_a_run_again_that_is_over_is_told_how_it_ended() -> None:

@@ -46,8 +46,9 @@ def plan_facts(estimates: Estimates, name: str) -> None:
     """All that a plan asks about one device."""
     part = PARTS[0]
     estimates.work(MODEL, False)
-    estimates.speed_on(MODEL, False, name, None)
-    estimates.hop_s(MODEL, False, name)
+    rates = estimates.rates_on(MODEL, False, name)
+    rates.cost_per_s(name, None)
+    rates.link_nbytes_per_s(name, None)
     estimates.cost_per_s(name, None)
     estimates.link_nbytes_per_s(name, None)
     estimates.compute_s(name, None, part, MODEL.segments[:3])

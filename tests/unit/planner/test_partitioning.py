@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.planner.lacks import too_small
 from orchestrator.planner.needs import Needs
 from orchestrator.planner.offers import Offer, Room, SegmentRange, fits
 from orchestrator.planner.partitioning import estimated_s, partition, require
+from orchestrator.planner.shortages import too_small
 from orchestrator.planner.stages import (
     HANDLED_NBYTES_PER_S,
     STREAMED_FACTOR,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from orchestrator.segmentation.checking.verify import Feeds, identical, run_chain, run_whole
 from orchestrator.segmentation.cutting.constants import roles_of
-from orchestrator.segmentation.cutting.liveness import trunk_of
+from orchestrator.segmentation.cutting.live_sets import trunk_of
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.normalise import normalise
 from orchestrator.segmentation.reading.source import open_model

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
-from orchestrator.segmentation.typing.fitting import largest_fitting
+from orchestrator.segmentation.typing.bounds_fit import largest_fitting
 from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.models import save
 from wire.manifest import Manifest

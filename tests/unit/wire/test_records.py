@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import onnx
@@ -290,3 +291,18 @@ def test_parties_are_devices_the_orchestrator_and_clients() -> None:
     for party in ("from", "clients/ann", "clients//s", "a/b"):
         with pytest.raises(InvalidName):
             check_party(party)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Of what only names may tell apart."""
+
+    first: int
+    _: KW_ONLY
+    second: int
+    third: int = 3
+
+
+def test_a_record_whose_fields_have_no_places_is_read_by_their_names() -> None:
+    assert decode(Named, encode(Named(1, second=2))) == Named(1, second=2)
+    assert decode(Named, b'{"third": 5, "second": 4, "first": 1}') == Named(1, second=4, third=5)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from edge_agent.machine.invariants.everything import validate
 from edge_agent.machine.records.agent import Agent
-from edge_agent.machine.validation.everything import validate
 from tests.support.agent_bench import Bench, head, partition, route
 from wire.ids import ActivationId
 from wire.lifecycle import InvariantBroken, Step

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.invariants.agenda import check_agenda
+from orchestrator.machine.invariants.devices import check_devices
+from orchestrator.machine.invariants.plans import check_plans
+from orchestrator.machine.invariants.runs import check_runs
 from orchestrator.machine.records.state import State
-from orchestrator.machine.validation.agenda import check_agenda
-from orchestrator.machine.validation.devices import check_devices
-from orchestrator.machine.validation.plans import check_plans
-from orchestrator.machine.validation.runs import check_runs
 
 CHECKS = (check_runs, check_plans, check_devices, check_agenda)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.invariants.checks import check
 from orchestrator.machine.records.agenda import Look, Name
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.machine.validation.broken import check
 
 NEVER = float("inf")
 LATE_S = 1.0  # a lease is looked at just after it is over

@@ -1,6 +1,6 @@
 """A child process: started, watched, signalled, stopped; its output goes to a file.
 
-It ends with this process, also when this one is killed (see `leash`), and is kept out of the
+It ends with this process, also when this one is killed (see `parent_watch`), and is kept out of the
 terminal's process group: Ctrl-C reaches whoever started it, who then stops it in order.
 """
 
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from broker_config import leash
+from broker_config import parent_watch
 from wire.errors import OperatorError, TimedOut
 
 STOP_LIMIT_S = 5.0
@@ -52,7 +52,7 @@ class Child:
         try:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", leash.__file__, str(os.getpid()), *self._program],
+                    [sys.executable, "-I", parent_watch.__file__, str(os.getpid()), *self._program],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

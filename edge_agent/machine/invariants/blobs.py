@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from edge_agent.machine.invariants.checks import check, check_equal, check_ranks
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.cache import owner_of
-from edge_agent.machine.validation.broken import check, check_equal, check_ranks
 
 
 def check_blobs(agent: Agent) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.invariants.checks import check, check_same
 from orchestrator.machine.records.devices import ASKED_OF
 from orchestrator.machine.records.state import State
-from orchestrator.machine.validation.broken import check, check_same
 
 LATE_S = 1e-3  # a lease is looked at just after it is over
 
@@ -24,8 +24,9 @@ def check_devices(state: State) -> None:
             check_same(f"{device.name} may have work now", usable, devices.is_usable(device))
             silent = asked_of and not devices.fresh(device)
             check_same(f"{device.name} is silent", device.name in devices.silent, silent)
-        refuses = device.name in devices.refusing
-        check_same(f"{device.name} refused something", refuses, bool(device.refused))
+        for part in device.refused:
+            listed = device in devices.refusing((part.model, part.exact))
+            check(listed, lambda device=device: f"{device.life} is not listed as refusing")
     _check_holders(state)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from edge_agent.machine.invariants.checks import check, check_equal, check_ranks
+from edge_agent.machine.invariants.lifecycles import check_life
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.partitions import IN_MEMORY, INCOMPLETE, Partition
-from edge_agent.machine.validation.broken import check, check_equal, check_ranks
-from edge_agent.machine.validation.lives import check_life
 
 
 def check_partitions(agent: Agent) -> None:

@@ -31,7 +31,7 @@ ATTEMPTS = 1000  # of one item under one generation: its limits end it far earli
 def started(state: State, event: Started) -> None:
     """Take up the runs of before; devices get a moment to say what they hold."""
     state.boot, state.generation = event.boot, event.generation
-    state.store_base, state.started = event.store_base, True
+    state.store_base = event.store_base
     state.models_by = state.now + GRACE_S
     state.agenda.look_at("orphans", "", state.models_by)
     state.estimates.restore(event.times)

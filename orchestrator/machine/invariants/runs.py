@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.invariants.checks import check, check_same
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from orchestrator.machine.validation.broken import check, check_same
 
 
 def check_runs(state: State) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from edge_agent.machine.invariants.checks import check
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.partitions import IN_MEMORY
-from edge_agent.machine.validation.broken import check
 
 _STATES = {"loading": "loading", "executing": "resident", "evicting": "evicting", None: "resident"}
 

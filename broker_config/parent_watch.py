@@ -1,6 +1,6 @@
 """Start a program that ends when its parent does, however the parent ends.
 
-Run as a script: `python -I leash.py PARENT_PID PROGRAM ARGUMENT...`. Asks Linux to send SIGTERM
+Run as a script: `python -I parent_watch.py PARENT_PID PROGRAM ARGUMENT...`. Has Linux send SIGTERM
 when the parent dies, then becomes the program, so that the process id stays the same. Elsewhere
 it only becomes the program, and an orderly stop is all there is. Imports nothing of ours: it
 has to start in milliseconds. (Doing this between fork and exec of a process with threads can

@@ -10,6 +10,10 @@ from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.search import Purpose, Search
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import requests
+from wire.errors import TimedOut
+
+NEVER = float("inf")
+UNANSWERED = "no plan was found in time; try again later"
 
 
 def answered(state: State, event: PlanSearched) -> None:
@@ -26,6 +30,14 @@ def answered(state: State, event: PlanSearched) -> None:
         searching.note_answer(state, plan, search, event)
         FOR_PLANS[search.purpose](state, plan, search, event)
         state.agenda.look("plan", plan.key)
+
+
+def expired(state: State, number: int) -> float:
+    """It was never answered: a client may ask again, and a plan does."""
+    if number in state.searches:
+        state.counts["search_unanswered"] += 1
+        answered(state, PlanSearched(number, None, TimedOut.kind, UNANSWERED))
+    return NEVER
 
 
 FOR_CLIENTS: dict[Purpose, Callable[[State, Search, PlanSearched], None]] = {

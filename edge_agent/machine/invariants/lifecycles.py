@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from edge_agent.machine.validation.broken import check
+from edge_agent.machine.invariants.checks import check
 from wire.lifecycle import Lifecycle
 
 

@@ -1,0 +1,60 @@
+"""A wake is never lost: not even one that comes while an earlier one is taken note of."""
+
+from __future__ import annotations
+
+import select
+import threading
+from typing import Any
+
+from bus.waker import Waker
+
+
+class Meddling:
+    """A socket that wakes its waker just before it is read."""
+
+    def __init__(self, waker: Waker) -> None:
+        self.waker, self.real = waker, waker.socket
+
+    def recv(self, nbytes: int) -> bytes:
+        self.waker.wake()
+        return self.real.recv(nbytes)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+def readable(waker: Waker) -> bool:
+    return bool(select.select([waker.socket.fileno()], [], [], 0.0)[0])
+
+
+def test_a_wake_while_the_last_is_read_leaves_later_ones_heard() -> None:
+    waker = Waker()
+    waker.wake()
+    waker.socket = Meddling(waker)  # type: ignore[assignment] # stands for the socket
+    waker.clear()
+    waker.wake()
+    assert readable(waker)
+    waker.close()
+
+
+def test_no_wake_among_thousands_is_lost() -> None:
+    waker, heard, done = Waker(), threading.Event(), threading.Event()
+
+    def wake_again() -> None:
+        while not done.is_set():
+            waker.wake()
+            if not heard.wait(5.0):
+                return
+            heard.clear()
+
+    thread = threading.Thread(target=wake_again)
+    thread.start()
+    for _ in range(5000):
+        ready, _, _ = select.select([waker.socket], [], [], 5.0)
+        assert ready, "a wake was lost"
+        waker.clear()
+        heard.set()
+    done.set()
+    heard.set()
+    thread.join()
+    waker.close()
