@@ -188,14 +188,23 @@ def check(state: State, name: str) -> float:
     state.devices.device_changed(device)  # it may have fallen silent
     if state.connection is None:
         return NEVER
+    return min(_check(state, device), _silent_at(state, device))
+
+
+def _check(state: State, device: Device) -> float:
     if state.is_engaged(device):
         return _check_busy(state, device)
     device.engaged_since = None
     if state.runs.any_work:
         return _check_idle(state, device)
+    if device.name in state.devices.silent:
+        state.devices.leave_alone(device)
+    return NEVER
+
+
+def _silent_at(state: State, device: Device) -> float:
+    """When it will not have been heard of for a lease: then it is listed as silent."""
     if not state.devices.fresh(device):
-        if device.name in state.devices.silent:
-            state.devices.leave_alone(device)
         return NEVER
     return max(device.last_life, state.heard_at) + state.options.lease_s + SOON_S
 
