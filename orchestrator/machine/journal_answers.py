@@ -143,4 +143,4 @@ def _outcome_refused(state: State, run: Run, item: Item, event: JournalFailed) -
     if item.outcome is not None and item.outcome.kind is None:
         outcomes.replace_outcome(state, item, event.kind, event.reason)
     elif item.outcome is not None:
-        outcomes.outcome_stored(state, run, item.outcome)
+        outcomes.outcome_stored(state, run, item.outcome, kept=False)

@@ -45,8 +45,10 @@ def replace_outcome(state: State, item: Item, kind: str, reason: str) -> None:
     state.emit(StoreOutcome(item.run, item.outcome))
 
 
-def outcome_stored(state: State, run: Run, outcome: Outcome) -> None:
-    """It is on disk: publish it, and let everything of the item go."""
+def outcome_stored(state: State, run: Run, outcome: Outcome, *, kept: bool = True) -> None:
+    """It is on disk: publish it, and let everything of the item go. An outcome that the disk did
+    not keep is told all the same, but the input stays there: who starts after us finds the item
+    without an outcome, and its client may not have heard of this one."""
     item = run.items.get(outcome.item)
     if item is None:
         state.counts["unknown_outcome"] += 1
@@ -55,7 +57,8 @@ def outcome_stored(state: State, run: Run, outcome: Outcome) -> None:
     publish(state, run, outcome)
     if item.has_input:
         state.budget.spool(run, -item.nbytes)
-        state.emit(ForgetInputs(run.run, (item.index,)))
+        if kept:
+            state.emit(ForgetInputs(run.run, (item.index,)))
     _let_go(state, item, outcome)
 
 
