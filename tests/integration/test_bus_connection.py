@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -141,9 +140,6 @@ def cut(connection: Connection) -> None:
     link.shutdown(socket.SHUT_RDWR)
 
 
-# --- identities -------------------------------------------------------------------------------
-
-
 def test_every_connection_has_an_identity_of_its_own_and_the_session_is_resumed(
     fresh_mosquitto: BrokerUnderTest, parties: Parties
 ):
@@ -207,9 +203,6 @@ def test_a_fault_in_the_listener_ends_nothing(mosquitto: BrokerUnderTest, partie
         orchestrator.publish(RESPONSES, b"poison")
         orchestrator.publish(RESPONSES, b"fine")
     assert listener.next("received").payload == b"fine"
-
-
-# --- refusals ---------------------------------------------------------------------------------
 
 
 def test_a_refused_publish_is_a_typed_error(mosquitto: BrokerUnderTest, parties: Parties):
@@ -283,9 +276,6 @@ def test_what_answers_but_is_no_broker_is_said(parties: Parties):
     assert connection.state is ConnectionState.CLOSED
 
 
-# --- limits -----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def narrow_mosquitto(tmp_path: Path) -> Iterator[BrokerUnderTest]:
     """One that takes packets of at most 32 KiB, and says so."""
@@ -340,9 +330,6 @@ def test_at_the_outboxs_bound_publishing_fails_and_does_not_wait(
     connection, _ = parties.client(mosquitto, outbox=Outbox(max_nbytes=1000))
     with pytest.raises(QueueFull):
         connection.publish(Message(REQUESTS, bytes(2000)))
-
-
-# --- what is lost and what is not -----------------------------------------------------------------
 
 
 def test_what_is_said_while_the_broker_is_away_goes_out_when_it_is_back(
@@ -401,78 +388,3 @@ def test_frames_arrive_whole_though_the_connection_is_cut_again_and_again(
     while len(got) < len(wanted):
         got.add(reader.next("kept"))
     assert got == set(wanted)
-
-
-# --- closing ----------------------------------------------------------------------------------
-
-
-def test_closing_publishes_everything_first_and_leaves_no_will(
-    mosquitto: BrokerUnderTest, parties: Parties
-):
-    connection, listener = parties.client(mosquitto, Message(REQUESTS, b"the will"))
-    listener.next("connected")
-    with mosquitto.connect("watcher", "watcher") as watcher:
-        watcher.subscribe(REQUESTS)
-        for index in range(200):
-            connection.publish(Message(REQUESTS, b"%d" % index))
-        connection.close(LIMIT_S)
-        assert connection.state is ConnectionState.CLOSED
-        assert [watcher.next().payload for _ in range(200)] == [b"%d" % i for i in range(200)]
-        with pytest.raises(queue.Empty):
-            watcher.next(0.3)
-
-
-def test_closing_ends_the_session_so_that_nothing_waits_for_who_is_gone(
-    mosquitto: BrokerUnderTest, parties: Parties
-):
-    device = fresh_name()
-    where = mosquitto.login(device)
-    connection, listener = parties.device(where, device)
-    listener.next("connected")
-    connection.close(LIMIT_S)
-    resumed = mosquitto.connect(device)
-    resumed._client._client_id = device.encode()
-    resumed._clean = False
-    _, session_present, _ = resumed.connect()
-    resumed.close()
-    assert not session_present
-
-
-def test_a_connection_that_is_not_up_closes_at_once(
-    fresh_mosquitto: BrokerUnderTest, parties: Parties
-):
-    device = fresh_name()
-    where = fresh_mosquitto.login(device)
-    fresh_mosquitto.stop()
-    connection, listener = parties.device(
-        where, device, ConnectionPolicy(first_delay_s=60.0, longest_delay_s=60.0)
-    )
-    listener.next("disconnected")
-    begun = time.monotonic()
-    connection.close(LIMIT_S)
-    assert connection.state is ConnectionState.CLOSED
-    assert time.monotonic() - begun < LIMIT_S / 2
-
-
-def test_a_connection_that_never_started_can_be_closed(mosquitto: BrokerUnderTest):
-    connection = Connection(mosquitto.client, "never", (), (), Listener())
-    connection.close(LIMIT_S)
-
-
-def test_a_message_says_what_it_carries_and_when_it_expires(
-    mosquitto: BrokerUnderTest, parties: Parties
-):
-    device = fresh_name()
-    connection, listener = parties.device(mosquitto.login(device), device)
-    listener.next("connected")
-    with mosquitto.connect(ORCHESTRATOR, ORCHESTRATOR) as orchestrator:
-        orchestrator.subscribe(TOPICS.inbox(ORCHESTRATOR))
-        topic = TOPICS.data(ORCHESTRATOR, device)
-        properties = (("run", "r"), ("item", "3"))
-        connection.publish(
-            Message(topic, b"x", expiry_s=300, content_type="a/b", properties=properties)
-        )
-        said: Any = orchestrator.next().properties
-    assert said.ContentType == "a/b"
-    assert 0 < said.MessageExpiryInterval <= 300
-    assert said.UserProperty == [("run", "r"), ("item", "3")]

@@ -18,7 +18,7 @@ def packet_of(message: Message) -> int:
     """Bytes of the PUBLISH that paho makes of it."""
     client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
     made: list[int] = []
-    client._packet_queue = lambda _c, packet, *_: made.append(len(packet))  # type: ignore
+    client._packet_queue = lambda _c, packet, *_: made.append(len(packet))  # type: ignore # in its place
     client._sock = object()  # type: ignore[assignment]  # it only wants to know that there is one
     topic, properties = message.topic.encode(), properties_of(message)
     client._send_publish(1, topic, message.payload, 1, False, properties=properties)

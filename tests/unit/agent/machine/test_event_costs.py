@@ -103,7 +103,7 @@ Prepare = Callable[[Bench, Crowd], happened.Event]
 
 
 def frame(item: int, cut: int = 0, **values: object) -> Prepare:
-    arrived = happened.FrameArrived(head(item, cut, **values), "peer")  # type: ignore[arg-type]
+    arrived = happened.FrameArrived(head(item, cut, **values), "peer")  # type: ignore[arg-type] # as given
     return lambda bench, crowd: arrived
 
 
