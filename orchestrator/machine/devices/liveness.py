@@ -64,7 +64,8 @@ def _birth(state: State, device: Device, told: DeviceState) -> None:
     device.draining = told.status == "draining"
     if fresh:
         device.last_seq = 0  # we see this boot from its beginning
-    _alive(state, device, report=not fresh)
+    missed = told.connection == device.missed_connection
+    _alive(state, device, report=missed or not fresh)
     ping(state, device)  # life is proven; the answer tells its clock's offset
 
 

@@ -36,6 +36,7 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
     device = liveness.proven(state, event.device, told.connection, retained=event.retained)
     outrank(state, told.generation)
     if device is None:
+        state.devices.met(event.device, state.now).missed_connection = told.connection
         return
     stamp = (told.generation, told.revision)
     if stamp < device.applied_stamp:

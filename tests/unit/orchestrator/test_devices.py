@@ -328,6 +328,21 @@ def test_forgetting_a_device_clears_it_and_moves_its_work() -> None:
     assert world.outcomes["r1", 2] == ["result"]
 
 
+def test_a_residency_that_comes_before_its_birth_is_asked_for_again() -> None:
+    world = world_of("a")
+    agent = world.agents["a"]
+    before = agent.state("offline")
+    world.tell(ev.ForgetAsked("a"))
+    agent.boots, agent.connections = agent.boots + 1, agent.connections + 1
+    stamp = (world.machine.state.generation, 7)
+    world.tell(ev.ResidencySeen("a", Residency(agent.connection, *stamp, (), 0, 0), False))
+    world.tell(ev.DeviceStateSeen("a", before, retained=True))
+    world.tell(ev.DeviceStateSeen("a", agent.state("online"), retained=False))
+    world.run_for(0.05)
+    assert device(world).life.state == "alive"
+    assert commands(world, cmd.Report)
+
+
 def test_after_a_reconnect_everything_retained_is_said_again_and_busy_devices_report() -> None:
     world = world_of("a")
     world.agents["a"].compute_s = 5.0
