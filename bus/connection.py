@@ -27,17 +27,18 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bus.buffered_socket import BufferedSocket
 from bus.connection_policy import DESK, ConnectionPolicy
 from bus.connection_state import CONNECT_LIMIT_S, ConnectionLife, ConnectionState
 from bus.courier import Courier
 from bus.link import Link
 from bus.listener import ConnectionListener, InboundMessage, Subscription
 from bus.message_properties import fault_of_size, new_properties, properties_of
-from bus.paho_client import in_a_message, make_client
+from bus.paho_client import make_client
 from bus.pending_publishes import PendingPublishes
 from bus.sending_rate import SendingRate
+from bus.socket_reader import SocketReader
 from bus.subscription_grants import Grants
-from bus.trickle import Trickle, waiting_nbytes
 from bus.waker import Waker
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced, TimedOut
@@ -59,7 +60,8 @@ _log = logging.getLogger("crowdpipe.connection")
 
 class Connection:
     """`first` is subscribed before `then`: when all are granted, everything retained under the
-    first has been received. `link` is told how fast what we send leaves."""
+    first has been received. `link` is told how fast what we send leaves. `may_wait` tells by its
+    topic whether a message may be read some milliseconds late; None: none may."""
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class Connection:
         courier: Courier | None = None,
         link: Link | None = None,
         outbox: Outbox | None = None,
+        may_wait: Callable[[str], bool] | None = None,
     ) -> None:
         self._broker = broker
         self._client_id = client_id
@@ -80,10 +83,10 @@ class Connection:
         self._policy = policy
         self._courier = courier
         link = Link() if link is None else link
-        self._trickle = Trickle(link)
         self._pending = PendingPublishes(policy, SendingRate(link), outbox)
         self._life = ConnectionLife(policy, lambda: random.uniform(0.75, 1.25))
         self._client = self._make_client()
+        self._reader = SocketReader(self._client, link, may_wait)
         self._grants = Grants(self._client, first, then)
         self._waker = Waker()
         self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
@@ -168,7 +171,7 @@ class Connection:
         self._id = mint()
         self._grants.restart()
         self._client.drop_out_messages()  # what is still wanted is published anew
-        self._trickle.restart()
+        self._reader.restart()
         self._set_will()
         properties = new_properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = SESSION_EXPIRY_S
@@ -202,8 +205,8 @@ class Connection:
         if link is None:
             self._lose("the connection was closed")
             return
-        writers = [link] if self._client.want_write() else []
-        pause_s = self._trickle.pause_s(time.monotonic())
+        writers = [link] if link.unsent or self._client.want_write() else []
+        pause_s = self._reader.pause_s(time.monotonic())
         readers = [self._waker.socket] if pause_s else [link, self._waker.socket]
         try:
             readable, writable, _ = select.select(readers, writers, [], pause_s or self._idle_s())
@@ -212,26 +215,30 @@ class Connection:
             return
         if self._waker.socket in readable:
             self._waker.clear()
+        link.hold()
         if link in readable:
-            self._read(link)
+            self._reader.read(link)
         if writable and self._client.socket() is not None:
             self._client.loop_write()
         self._client.loop_misc()
         self._pump()
+        self._flush(link)
         self._look_at_the_time()
+
+    def _flush(self, link: BufferedSocket) -> None:
+        """What was said in this turn goes together."""
+        if self._client.socket() is not link:
+            return
+        try:
+            link.flush()
+        except OSError as error:
+            self._lose(f"the connection broke: {error}")
 
     def _idle_s(self) -> float:
         state = self._life.state
         if state is ConnectionState.UP:
             return IDLE_S
         return DRAINING_IDLE_S if state is ConnectionState.DRAINING else CONNECTING_IDLE_S
-
-    def _read(self, link: Any) -> None:
-        self._trickle.found(waiting_nbytes(link), time.monotonic())
-        self._client.loop_read()
-        while self._client.socket() is link and getattr(link, "pending", int)():
-            self._client.loop_read()  # TLS has bytes that select cannot see
-        self._trickle.left(in_a_message(self._client), time.monotonic())
 
     def _look_at_the_time(self) -> None:
         now = time.monotonic()
@@ -358,6 +365,7 @@ class Connection:
         if not self._life.attached:
             return  # not acknowledged either: it comes again
         topic, courier = message.topic, self._courier
+        self._reader.came(topic)
         if courier is not None and courier.reads(topic):
             self._safely(courier.received, topic, message.payload)
             return

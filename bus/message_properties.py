@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 
+from bus.paho_properties import BriefProperties
 from wire.errors import TooLarge
 from wire.outbox import Message
 from wire.parts import PACKET_SLACK_NBYTES
@@ -27,7 +27,7 @@ def properties_of(message: Message, *, will: bool = False) -> Any:
 
 
 def new_properties(packet: int) -> Any:
-    return Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
+    return BriefProperties(packet)
 
 
 def fault_of_size(message: Message, limit_nbytes: int | None) -> TooLarge | None:

@@ -10,9 +10,6 @@ read waited. Pure: the time comes with each call.
 
 from __future__ import annotations
 
-import array
-import socket
-
 from bus.link import Link
 
 PAUSE_S = 0.004
@@ -27,21 +24,15 @@ class Trickle:
 
     def restart(self) -> None:
         """A new connection, of which nothing is known."""
-        self._found_nbytes = 0
         self._left_at = self._until_s = 0.0
         self._comes_fast = False
 
-    def found(self, nbytes: int, now: float) -> None:
-        """So much is about to be read."""
-        self._found_nbytes = nbytes
+    def read(self, nbytes: int, begun: float, now: float, *, unfinished: bool) -> None:
+        """So much was read, from `begun` on; whether the last message of it is `unfinished`."""
         if self._left_at:
-            self._comes_fast = nbytes >= FAST_NBYTES_PER_S * (now - self._left_at)
-
-    def left(self, unfinished: bool, now: float) -> None:
-        """It was read; whether the last message of it is `unfinished`."""
+            self._comes_fast = nbytes >= FAST_NBYTES_PER_S * (begun - self._left_at)
         self._left_at = now if unfinished else 0.0
-        little = LEAST_NBYTES <= self._found_nbytes < MOST_NBYTES
-        if unfinished and little and not self._is_fast():
+        if unfinished and LEAST_NBYTES <= nbytes < MOST_NBYTES and not self._is_fast():
             self._until_s = now + PAUSE_S
 
     def _is_fast(self) -> bool:
@@ -51,16 +42,3 @@ class Trickle:
     def pause_s(self, now: float) -> float:
         """For so long nothing need be read."""
         return max(0.0, self._until_s - now)
-
-
-def waiting_nbytes(link: socket.socket) -> int:
-    """Bytes that a read would find now; 0 where nothing tells."""
-    told = array.array("i", [0])
-    try:
-        import fcntl
-        import termios
-
-        fcntl.ioctl(link.fileno(), termios.FIONREAD, told)
-    except (ImportError, OSError):  # each piece is then read as it comes
-        return 0
-    return told[0]

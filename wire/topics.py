@@ -17,6 +17,7 @@ from wire.ids import check_name
 ORCHESTRATOR = "orchestrator"
 CONTROL_ROOT = "crowdpipe/v1"
 DATA_ROOT = "crowdpipe-data/v1"
+TELEMETRY_END = "/telemetry"
 FRAME_CONTENT_TYPE = "application/vnd.crowdpipe.frame"
 JSON_CONTENT_TYPE = "application/json"
 
@@ -198,6 +199,10 @@ class Topics:
         if rest == topic or not found:
             raise Malformed(f"{topic!r} is no data topic")
         return check_party(reader), check_party(writer)
+
+    def is_telemetry(self, topic: str) -> bool:
+        """Said every few seconds by each device, and urgent for nobody."""
+        return topic.endswith(TELEMETRY_END)
 
     def is_data(self, topic: str) -> bool:
         return topic.startswith(self.data_root + "/")

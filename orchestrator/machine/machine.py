@@ -61,6 +61,7 @@ SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("attached", attached_inputs.check),
     ("idle", liveness.ask_silent),
+    ("unproven", liveness.ask_unproven),
     ("device", liveness.check),
     ("fleet", planning.device_came_or_went),
     ("client", clients.check),

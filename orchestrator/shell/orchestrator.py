@@ -155,6 +155,7 @@ class Orchestrator:
             listener=self._inbound,
             courier=self._courier,
             link=link,
+            may_wait=topics.is_telemetry,
         )
         self._planner = PlanSearch()
         self._outbound = Outbound(

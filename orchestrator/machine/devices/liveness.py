@@ -52,7 +52,9 @@ def _retained_birth(state: State, device: Device, told: DeviceState) -> None:
         return
     _adopt(state, device, told)
     device.draining = told.status == "draining"
-    _doubt(state, device, "only retained words")
+    device.settle("unproven", state.now, "only retained words")
+    state.devices.turns.wait(device.name)
+    state.agenda.look("unproven", "")
 
 
 def _birth(state: State, device: Device, told: DeviceState) -> None:
@@ -219,6 +221,17 @@ def ask_silent(state: State, _: str) -> float:
     return state.now + ASK_S if state.devices.any_left_alone else NEVER
 
 
+def ask_unproven(state: State, _: str) -> float:
+    """Retained words prove nothing. Most that are there prove their life before their turn."""
+    if state.connection is None:
+        return NEVER
+    for name in state.devices.turns.take(state.now):
+        device = state.devices.get(name)
+        if device is not None:
+            ping(state, device)
+    return state.devices.turns.next_at
+
+
 def _check_busy(state: State, device: Device) -> float:
     if device.engaged_since is None:
         device.engaged_since = state.now
@@ -237,7 +250,7 @@ def _check_busy(state: State, device: Device) -> float:
 
 def _check_idle(state: State, device: Device) -> float:
     """Work is waiting: a device that may be there is asked, and doubted without an answer."""
-    if device.life.state not in ("alive", "unproven"):
+    if device.life.state not in ("alive", "unproven") or device.name in state.devices.turns:
         return NEVER
     stale_at = device.last_life + state.options.lease_s
     if device.life.state == "alive" and state.now < stale_at:

@@ -35,6 +35,7 @@ def connected(state: State, event: Connected) -> None:
         state.agenda.look("clear", name)
     state.agenda.look("orphans", "")
     state.agenda.look("idle", "")
+    state.agenda.look("unproven", "")
     for device in sorted(state.devices, key=lambda each: each.name):
         if state.is_engaged(device):
             device.reported_at = float("-inf")

@@ -24,6 +24,8 @@ def check_devices(state: State) -> None:
             check_same(f"{device.name} may have work now", usable, devices.is_usable(device))
             silent = asked_of and not devices.fresh(device)
             check_same(f"{device.name} is silent", device.name in devices.silent, silent)
+        proven = device.life.state != "unproven" and device.name in devices.turns
+        check(not proven, lambda device=device: f"{device.life} is still to be asked")
         for part in device.refused:
             listed = device in devices.refusing((part.model, part.exact))
             check(listed, lambda device=device: f"{device.life} is not listed as refusing")

@@ -16,6 +16,7 @@ from typing import Literal
 Look = Literal[
     "attached",  # run: its attached inputs are here, or have waited long enough
     "device",  # device: its lease, and whether it must answer a ping
+    "unproven",  # "": devices of which only retained words are known are asked in turn
     "fleet",  # device: it came, or went, for plans that wait for one or use it
     "idle",  # "": devices that were not heard of are asked, because work waits
     "client",  # run: whether its client is still there

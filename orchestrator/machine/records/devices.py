@@ -14,6 +14,7 @@ from operator import attrgetter
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.device import Device, Residencies
 from orchestrator.machine.records.transitions import lifecycle_of
+from orchestrator.machine.records.turns import Turns
 from orchestrator.planner.rates import Fact
 from wire.lifecycle import Cause
 
@@ -44,6 +45,7 @@ class Devices:
         self._refusing: dict[Mode, dict[str, Device]] = {}  # failed to serve some of the model
         self._refused: dict[str, set[Mode]] = {}  # the same by device
         self._left_alone: dict[str, Device] = {}  # of those, no look at them is due
+        self.turns = Turns()  # unproven, and to be asked in turn
         self._asked: dict[str, None] = {}  # and asked, and not heard of since
         self._asked_until = float("-inf")
 
@@ -165,6 +167,8 @@ class Devices:
                 self.newest.append(name)
             self._agenda.look("fleet", name)
         _put(self.hopeful, device, hopeful)
+        if device.life.state != "unproven" or name not in self._devices:
+            self.turns.leave(name)
         silent = device.life.state in ASKED_OF and not self.fresh(device)
         _put(self.silent, device, silent)
         _put(self.away, device, device.life.state != "alive" and device.name in self._devices)

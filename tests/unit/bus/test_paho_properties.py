@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bus.paho_properties import spare_copies
+from bus.paho_properties import KNOWN_COUNT, BriefProperties, spare_copies
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=200)
 
@@ -69,6 +69,36 @@ def test_what_is_cut_off_or_altered_is_read_or_refused_alike(rest: bytes, data: 
     plain = read(whole[:cut] + rest)
     spare_copies()
     assert read(whole[:cut] + rest) == plain
+
+
+def test_what_was_read_before_is_read_alike_and_is_not_another_messages() -> None:
+    packet.Properties = Properties  # type: ignore[misc]  # paho as it comes
+    spare_copies()
+    first, second = (
+        packet.decode_publish(0x32, bytearray(published(b"p", [], "x")), MQTTProtocolVersion.MQTTv5)
+        for _ in range(2)
+    )
+    assert str(first.properties) == str(second.properties)
+    first.properties.ContentType = "y"  # type: ignore[union-attr]
+    assert second.properties.ContentType == "x"  # type: ignore[union-attr]
+
+
+@given(st.sets(st.binary(min_size=1, max_size=30), min_size=70, max_size=90))
+def test_no_more_is_remembered_than_fits(tails: set[bytes]) -> None:
+    for tail in tails:
+        properties = BriefProperties(PacketTypes.PUBLISH)
+        properties.CorrelationData = tail
+        told = properties.pack()  # type: ignore[no-untyped-call]
+        found, taken = BriefProperties(PacketTypes.PUBLISH).unpack(told + b"payload")
+        assert (found.CorrelationData, taken) == (tail, len(told))
+    assert len(BriefProperties._known) <= KNOWN_COUNT
+
+
+def test_what_is_read_into_again_keeps_nothing_of_before() -> None:
+    properties = BriefProperties(PacketTypes.PUBLISH)
+    properties.ContentType = "x"
+    properties.unpack(b"\x00")
+    assert properties.isEmpty()  # type: ignore[no-untyped-call]
 
 
 def test_it_is_done_once() -> None:

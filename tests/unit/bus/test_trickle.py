@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from bus.link import Link
-from bus.trickle import PAUSE_S, Trickle, waiting_nbytes
+from bus.trickle import PAUSE_S, Trickle
 
 SEGMENT = 1448
 
 
 def read(trickle: Trickle, nbytes: int, unfinished: bool, now: float = 5.0) -> float:
     """For how long the next read waits."""
-    trickle.found(nbytes, now)
-    trickle.left(unfinished, now)
+    trickle.read(nbytes, now, now, unfinished=unfinished)
     return trickle.pause_s(now)
 
 
@@ -62,11 +59,3 @@ def test_a_new_connection_is_not_as_fast_as_the_last_was():
     read(trickle, 300 << 10, unfinished=True, now=5.004)
     trickle.restart()
     assert read(trickle, SEGMENT, unfinished=True, now=6.0) > 0
-
-
-def test_what_waits_on_a_link_can_be_told():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert waiting_nbytes(ours) == 0
-        theirs.sendall(bytes(SEGMENT))
-        assert waiting_nbytes(ours) == SEGMENT

@@ -11,6 +11,7 @@ from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.transitions import TABLE, lifecycle_of
+from orchestrator.machine.records.turns import AT_ONCE, WINDOW_S
 from tests.support.fake_fleet import FakeAgent, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.lifecycle import HISTORY, IllegalTransition
@@ -55,6 +56,27 @@ def test_a_retained_online_proves_nothing_and_is_asked_for_a_sign_of_life() -> N
     seen(world, "online", retained=True)
     assert device(world).life.state == "unproven"
     assert len(commands(world, cmd.Ping)) == 1
+
+
+def test_of_many_that_only_retained_words_speak_of_some_are_asked_at_a_time() -> None:
+    world = world_of()
+    names = [f"d{number:03}" for number in range(3 * AT_ONCE)]
+    for name in names:
+        agent = world.agents[name] = FakeAgent(world, name)
+        agent.boots, agent.connections = 1, 1
+        world.tell(ev.DeviceStateSeen(name, agent.state("online"), retained=True))
+    world.run_for(0.05)
+    assert len(commands(world, cmd.Ping)) == AT_ONCE
+    for name in names[AT_ONCE : 2 * AT_ONCE]:
+        world.agents[name].say_telemetry()
+    world.run_for(2 * WINDOW_S)
+    asked = {
+        one.device
+        for one in world.instructions(ins.PublishCommands)
+        if any(isinstance(command, cmd.Ping) for command in one.batch.commands)
+    }
+    assert asked == {*names[:AT_ONCE], *names[2 * AT_ONCE :]}
+    assert device(world, names[AT_ONCE]).life.state == "alive"
 
 
 @pytest.mark.parametrize("proof", ["telemetry", "events", "residency"])
