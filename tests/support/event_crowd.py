@@ -95,6 +95,13 @@ class Crowd:
         self.tell(ev.ModelAdded(model))
         return model
 
+    def meet(self, name: str, cost_per_s: float | None = None) -> None:
+        """One more device; a fast one gets whole models that come after it."""
+        self.sequence[name] = 0
+        self.tell(self.birth(name))
+        told = Telemetry(f"{name}-c", self.now, 0, 0, 0, 0, 0, cost_per_s=cost_per_s)
+        self.tell(ev.TelemetrySeen(name, told, False))
+
     def begin(self, run: str, model: Manifest) -> None:
         self.tell(self.submit(run, model))
         self.tell(ev.RunStored(run))
@@ -148,10 +155,16 @@ class Crowd:
 
 NUMBERS = count
 Kind = Callable[[Crowd], Iterator[ev.Event]]
-SIZES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+Sizes = tuple[dict[str, int], dict[str, int]]
+SIZES: dict[str, Sizes] = {
     "10 and 1,000 devices": ({"devices": 10}, {"devices": 1000}),
     "1 and 1,000 runs": ({"runs": 1}, {"runs": 1000}),
     "1 and 100 plans": ({"plans": 1}, {"plans": 100}),
+}
+# Where a device is chosen, all of few are ranked, and of many no more than 64.
+RANKED_SIZES = {
+    "100 and 1,000 devices": ({"devices": 100}, {"devices": 1000}),
+    **{name: sizes for name, sizes in SIZES.items() if "devices" not in name},
 }
 
 
@@ -164,3 +177,18 @@ def cost_of(crowd: Crowd, kind: Kind) -> float:
         event = next(events)
         costs.append(count_calls(lambda event=event: crowd.machine.handle(event, crowd.now)))
     return median(costs)
+
+
+def crowds_of(sizes: Sizes) -> Iterator[tuple[Crowd, Crowd]]:
+    """For a fixture: afterwards, all totals and indices must still be right."""
+    small, large = sizes
+    crowds = Crowd(**small), Crowd(**large)
+    yield crowds
+    for crowd in crowds:
+        crowd.machine.validate()
+
+
+def assert_alike(kind: Kind, crowds: tuple[Crowd, Crowd]) -> None:
+    """It costs no more than `MOST` times as much in the larger crowd."""
+    small, large = (cost_of(crowd, kind) for crowd in crowds)
+    assert large <= MOST * small, f"{small:.0f} calls among few, {large:.0f} among many"
