@@ -68,10 +68,18 @@ class Crowd:
     def tell(self, event: ev.Event) -> list[ins.Instruction]:
         """Searches are answered at once, and what the machine sends is heard by nobody."""
         out = self.machine.handle(event, self.now)
-        for each in out:
-            if isinstance(each, ins.SearchPlan):
-                out = [*out, *self.tell(answered(each))]
-        return out
+        return [*out, *self.answer(out)]
+
+    def answer(self, told: list[ins.Instruction]) -> list[ins.Instruction]:
+        searches = [each for each in told if isinstance(each, ins.SearchPlan)]
+        return [each for search in searches for each in self.tell(answered(search))]
+
+    def cost(self, event: ev.Event) -> int:
+        """In calls; what the event asks for afterwards is not counted."""
+        told: list[ins.Instruction] = []
+        calls = count_calls(lambda: told.extend(self.machine.handle(event, self.now)))
+        self.answer(told)
+        return calls
 
     def asked(self, event: ev.Event) -> ev.PlanSearched:
         """The answer to the one search that the event asks for, which the machine waits for."""
@@ -95,10 +103,10 @@ class Crowd:
         self.tell(ev.ModelAdded(model))
         return model
 
-    def meet(self, name: str, cost_per_s: float | None = None) -> None:
+    def meet(self, name: str, cost_per_s: float | None = None, able: Capabilities = ABLE) -> None:
         """One more device; a fast one gets whole models that come after it."""
         self.sequence[name] = 0
-        self.tell(self.birth(name))
+        self.tell(self.birth(name, able))
         told = Telemetry(f"{name}-c", self.now, 0, 0, 0, 0, 0, cost_per_s=cost_per_s)
         self.tell(ev.TelemetrySeen(name, told, False))
 
@@ -110,10 +118,18 @@ class Crowd:
         self.tell(self.input(run, item, model))
         self.tell(ev.InputStored(run, item))
 
+    def end(self, run: str, item: int, model: Manifest) -> None:
+        """The item has its result."""
+        device = self.machine.state.plans[model.digest, False].placements[-1].device
+        assert device is not None, "it is in flight"
+        at = ActivationId(run, item, len(model.segments))
+        self.tell(ev.ResultArrived(device, self.head(at, model)))
+        self.tell(ev.OutcomeStored(run, ev.Outcome(item)))
+
     # --- events -------------------------------------------------------------------------------
 
-    def birth(self, name: str) -> ev.Event:
-        state = DeviceState("online", f"{name}-c", f"{name}-b", "0", 1, ABLE)
+    def birth(self, name: str, able: Capabilities = ABLE) -> ev.Event:
+        state = DeviceState("online", f"{name}-c", f"{name}-b", "0", 1, able)
         return ev.DeviceStateSeen(name, state, False)
 
     def submit(self, run: str, model: Manifest) -> ev.Event:
@@ -171,12 +187,8 @@ RANKED_SIZES = {
 def cost_of(crowd: Crowd, kind: Kind) -> float:
     """The median of a few, with the time passing in between as little as may be."""
     events = kind(crowd)
-    crowd.machine.handle(next(events), crowd.now)
-    costs = []
-    for _ in range(TIMES):
-        event = next(events)
-        costs.append(count_calls(lambda event=event: crowd.machine.handle(event, crowd.now)))
-    return median(costs)
+    crowd.tell(next(events))
+    return median(crowd.cost(next(events)) for _ in range(TIMES))
 
 
 def crowds_of(sizes: Sizes) -> Iterator[tuple[Crowd, Crowd]]:
