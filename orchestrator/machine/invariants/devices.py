@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from orchestrator.machine.invariants.checks import check, check_same
 from orchestrator.machine.records.devices import ASKED_OF
+from orchestrator.machine.records.refusals import Grounds
 from orchestrator.machine.records.state import State
+from wire.ids import PartitionId
 
 LATE_S = 1e-3  # a lease is looked at just after it is over
 
@@ -24,10 +26,8 @@ def check_devices(state: State) -> None:
             check_same(f"{device.name} may have work now", usable, devices.is_usable(device))
             silent = asked_of and not devices.fresh(device)
             check_same(f"{device.name} is silent", device.name in devices.silent, silent)
-        for part in device.refused:
-            listed = device in devices.refusing((part.model, part.exact))
-            check(listed, lambda device=device: f"{device.life} is not listed as refusing")
     _check_holders(state)
+    _check_refusals(state)
 
 
 def _check_holders(state: State) -> None:
@@ -40,3 +40,23 @@ def _check_holders(state: State) -> None:
         }
         found = {device.name for device in state.devices.holders(mode)}
         check_same(f"devices with partitions of {mode}", found, expected)
+
+
+def _check_refusals(state: State) -> None:
+    refusals, known = state.devices.refusals, state.devices
+    usable: dict[PartitionId, set[str]] = {}
+    silent: dict[PartitionId, set[str]] = {}
+    by_grounds: dict[Grounds, set[tuple[str, PartitionId]]] = {}
+    for device in known:
+        for part, refusal in device.refused.items():
+            grounds = (part.model, part.exact, refusal.failure.kind)
+            by_grounds.setdefault(grounds, set()).add((device.name, part))
+            for table, listed in ((usable, known.usable), (silent, known.silent)):
+                if device.name in listed:
+                    table.setdefault(part, set()).add(device.name)
+    for what, found, expected in (
+        ("who may have work, and refused", refusals.usable, usable),
+        ("who is silent, and refused", refusals.silent, silent),
+        ("what was refused, and why", refusals.by_grounds, by_grounds),
+    ):
+        check_same(what, {key: set(names) for key, names in found.items()}, expected)
