@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestrator.machine.invariants.checks import check, check_same
+from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.devices import ASKED_OF
 from orchestrator.machine.records.refusals import Grounds
 from orchestrator.machine.records.state import State
@@ -43,20 +46,29 @@ def _check_holders(state: State) -> None:
 
 
 def _check_refusals(state: State) -> None:
-    refusals, known = state.devices.refusals, state.devices
-    usable: dict[PartitionId, set[str]] = {}
-    silent: dict[PartitionId, set[str]] = {}
-    by_grounds: dict[Grounds, set[tuple[str, PartitionId]]] = {}
-    for device in known:
+    devices, refusals = state.devices, state.devices.refusals
+    for what, found, among in (
+        ("who may have work, and refused", refusals.usable, devices.usable),
+        ("who is silent, and refused", refusals.silent, devices.silent),
+    ):
+        names = {part: set(refusing) for part, refusing in found.items()}
+        check_same(what, names, _refused_by(among.values()))
+    grounds = {each: set(refused) for each, refused in refusals.by_grounds.items()}
+    check_same("what was refused, and why", grounds, _refused_for(devices))
+
+
+def _refused_by(devices: Iterable[Device]) -> dict[PartitionId, set[str]]:
+    names: dict[PartitionId, set[str]] = {}
+    for device in devices:
+        for part in device.refused:
+            names.setdefault(part, set()).add(device.name)
+    return names
+
+
+def _refused_for(devices: Iterable[Device]) -> dict[Grounds, set[tuple[str, PartitionId]]]:
+    refused: dict[Grounds, set[tuple[str, PartitionId]]] = {}
+    for device in devices:
         for part, refusal in device.refused.items():
             grounds = (part.model, part.exact, refusal.failure.kind)
-            by_grounds.setdefault(grounds, set()).add((device.name, part))
-            for table, listed in ((usable, known.usable), (silent, known.silent)):
-                if device.name in listed:
-                    table.setdefault(part, set()).add(device.name)
-    for what, found, expected in (
-        ("who may have work, and refused", refusals.usable, usable),
-        ("who is silent, and refused", refusals.silent, silent),
-        ("what was refused, and why", refusals.by_grounds, by_grounds),
-    ):
-        check_same(what, {key: set(names) for key, names in found.items()}, expected)
+            refused.setdefault(grounds, set()).add((device.name, part))
+    return refused
