@@ -136,7 +136,7 @@ def test_what_nobody_can_serve_fails_at_the_cost_of_runs_that_have_items() -> No
         model = refused(crowd, "refused")
         for index in range(idle):
             crowd.begin(f"none{index}", model)
-        return crowd.cost(crowd.input("refused", 1, model))
+        return crowd.cost(crowd.input("none0", 0, model))
 
     assert fail(1000) <= MOST * fail(1)
 
