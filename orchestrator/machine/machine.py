@@ -14,7 +14,7 @@ from orchestrator.machine import journal_answers, search_answers
 from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
 from orchestrator.machine.invariants.everything import validate
 from orchestrator.machine.items import recovery
-from orchestrator.machine.plans import assigning, barrier, desired_state, planning
+from orchestrator.machine.plans import assigning, barrier, desired_state, planning, starving
 from orchestrator.machine.records.agenda import Look
 from orchestrator.machine.records.cause import stimulus_of
 from orchestrator.machine.records.events import (
@@ -64,6 +64,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("unproven", liveness.ask_unproven),
     ("device", liveness.check),
     ("fleet", planning.device_came_or_went),
+    ("refusal", starving.end_refusal),
     ("client", clients.check),
     ("model", models.check),
     ("orphans", models.check_devices),

@@ -37,8 +37,10 @@ class Estimates:
     def __init__(self) -> None:
         self._models: dict[ModelKey, Measured] = {}
         self._restored: dict[ModelKey, dict[str, list[SegmentTime]]] = {}  # by device
-        self._task_s: dict[str, dict[PartitionId, Recent]] = {}  # by device
-        self._ran: dict[str, set[str]] = {}  # by model, the devices that `_task_s` has it for
+        self._task_s: dict[ModelKey, dict[str, dict[PartitionId, Recent]]] = {}  # by device
+        # Which devices those three may have of a model, and the same the other way round.
+        self._devices_of: dict[ModelKey, set[str]] = {}
+        self._models_of: dict[str, set[ModelKey]] = {}
         self._cost_per_s: dict[str, Recent] = {}
         self._at_work: dict[str, float] = {}  # of the same, the middle ones
         self._speeds = Crowd()  # of the same, those heard last
@@ -54,8 +56,10 @@ class Estimates:
     def learn_task(self, device: str, partition: PartitionId, cost: float, compute_s: float) -> int:
         """How many tasks of this partition the device has been seen to do lately."""
         seconds = max(compute_s, LEAST_S)
-        self._ran.setdefault(partition.model, set()).add(device)
-        known = self._task_s.setdefault(device, {}).setdefault(partition, Recent())
+        key = (partition.model, partition.exact)
+        self._note(device, key)
+        by_device = self._task_s.setdefault(key, {})
+        known = by_device.setdefault(device, {}).setdefault(partition, Recent())
         self.news += not known
         known.add(seconds)
         if cost > 0:
@@ -75,6 +79,7 @@ class Estimates:
     ) -> None:
         """A task's input and output: bytes of their frames, seconds to unpack and pack."""
         measured = self.of(manifest, partition.exact)
+        self._note(device, (partition.model, partition.exact))
         measured.hop_took(device, hop_s)
         measured.crossed(partition.first, nbytes[0])
         measured.crossed(partition.last + 1, nbytes[1])
@@ -89,6 +94,7 @@ class Estimates:
         streamed: bool = False,
     ) -> None:
         measured = self.of(manifest, partition.exact)
+        self._note(device, (partition.model, partition.exact))
         self.news += measured.seconds(device, partition.first) is None
         measured.segments_took(device, partition.first, segment_s, streamed=streamed)
 
@@ -106,31 +112,44 @@ class Estimates:
     def restore(self, times: Sequence[SegmentTime]) -> None:
         """What was measured before a restart; used once the model is told."""
         for each in times:
-            by_device = self._restored.setdefault((each.model, each.exact), {})
+            key = (each.model, each.exact)
+            self._note(each.device, key)
+            by_device = self._restored.setdefault(key, {})
             by_device.setdefault(each.device, []).append(each)
 
+    def _note(self, device: str, key: ModelKey) -> None:
+        """Something is known of the device and the model: one of them that goes finds the other."""
+        self._devices_of.setdefault(key, set()).add(device)
+        self._models_of.setdefault(device, set()).add(key)
+
     def forget(self, device: str) -> None:
-        for table in (self._cost_per_s, self._fetch_rate, self._load_rate):
-            table.pop(device, None)
+        for recent in (self._cost_per_s, self._fetch_rate, self._load_rate):
+            recent.pop(device, None)
         for middles in (self._at_work, self._fetches):
             middles.pop(device, None)
         self._speeds.forget(device)
         self._learned += 1
-        for partition in self._task_s.pop(device, ()):
-            self._ran[partition.model].discard(device)
-        for measured in self._models.values():
-            measured.forget(device)
-        for times in self._restored.values():
-            times.pop(device, None)
+        for key in self._models_of.pop(device, ()):
+            self._devices_of[key].discard(device)
+            for table in (self._task_s, self._restored):
+                table.get(key, {}).pop(device, None)
+            if key in self._models:
+                self._models[key].forget(device)
 
     def forget_model(self, digest: str) -> None:
-        for exact in (False, True):
-            for table in (self._models, self._restored, self._ratios):
-                table.pop((digest, exact), None)
-        for device in self._ran.pop(digest, ()):
-            known = self._task_s[device]
-            for partition in [each for each in known if each.model == digest]:
-                del known[partition]
+        for key in ((digest, False), (digest, True)):
+            for table in (self._models, self._restored, self._task_s, self._ratios):
+                table.pop(key, None)
+            for device in self._devices_of.pop(key, ()):
+                self._models_of[device].discard(key)
+
+    def unlisted(self) -> list[tuple[str, ModelKey]]:
+        """For those who check: of whom something is known that would not be found."""
+        tables = (self._task_s, self._restored, {k: m.devices for k, m in self._models.items()})
+        known = ((device, key) for table in tables for key, has in table.items() for device in has)
+        pairs = {(device, key) for key, has in self._devices_of.items() for device in has}
+        mirrored = {(device, key) for device, has in self._models_of.items() for key in has}
+        return sorted(({*known} - pairs) | (pairs ^ mirrored))
 
     # --- models -------------------------------------------------------------------------------
 
@@ -240,10 +259,11 @@ class Estimates:
         segments: Sequence[SegmentSpec],
     ) -> float:
         """One task: this partition as measured, its segments as profiled, or by its cost."""
-        task = self._task_s.get(device, {}).get(partition)
+        key = (partition.model, partition.exact)
+        task = self._task_s.get(key, {}).get(device, {}).get(partition)
         if task is not None:
             return task.middle
-        measured = self._models.get((partition.model, partition.exact))
+        measured = self._models.get(key)
         if measured is None:
             rate = self.cost_per_s(device, readings)
             return sum(segment.cost for segment in segments) / rate

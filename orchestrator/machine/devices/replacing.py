@@ -93,9 +93,7 @@ def placement_failed(
 
 
 def refuse(state: State, device: Device, placement: Placement, failure: Failure) -> None:
-    until = state.now + state.options.refuse_s
-    device.refuse(placement.partition, Refusal(failure, until))
-    state.agenda.look_at("plan", (placement.partition.model, placement.partition.exact), until)
+    device.refuse(placement.partition, Refusal(failure, state.now + state.options.refuse_s))
     if failure.kind == OverBudget.kind:
         # It measured more than the formula says: plan smaller ranges for it from now on.
         need = streamed_need if placement.streamed else resident_need

@@ -23,6 +23,8 @@ def check_agenda(state: State) -> None:
     for name, at in state.clear_at.items():
         _check_due(state, "clear", name, at)
     for device in state.devices:
+        for part, refusal in device.refused.items():
+            _check_due(state, "refusal", (device.name, part), refusal.until)
         if device.life.state == "alive" and device.name not in state.devices.silent:
             until = max(device.last_life, device.engaged_since or -NEVER, state.heard_at)
             _check_due(state, "device", device.name, until + state.options.lease_s + LATE_S)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestrator.machine.invariants.checks import check, check_same
+from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.devices import ASKED_OF
+from orchestrator.machine.records.refusals import Grounds
 from orchestrator.machine.records.state import State
+from wire.ids import PartitionId
 
 LATE_S = 1e-3  # a lease is looked at just after it is over
 
@@ -26,10 +31,8 @@ def check_devices(state: State) -> None:
             check_same(f"{device.name} is silent", device.name in devices.silent, silent)
         proven = device.life.state != "unproven" and device.name in devices.turns
         check(not proven, lambda device=device: f"{device.life} is still to be asked")
-        for part in device.refused:
-            listed = device in devices.refusing((part.model, part.exact))
-            check(listed, lambda device=device: f"{device.life} is not listed as refusing")
     _check_holders(state)
+    _check_refusals(state)
 
 
 def _check_holders(state: State) -> None:
@@ -42,3 +45,32 @@ def _check_holders(state: State) -> None:
         }
         found = {device.name for device in state.devices.holders(mode)}
         check_same(f"devices with partitions of {mode}", found, expected)
+
+
+def _check_refusals(state: State) -> None:
+    devices, refusals = state.devices, state.devices.refusals
+    for what, found, among in (
+        ("who may have work, and refused", refusals.usable, devices.usable),
+        ("who is silent, and refused", refusals.silent, devices.silent),
+    ):
+        names = {part: set(refusing) for part, refusing in found.items()}
+        check_same(what, names, _refused_by(among.values()))
+    grounds = {each: set(refused) for each, refused in refusals.by_grounds.items()}
+    check_same("what was refused, and why", grounds, _refused_for(devices))
+
+
+def _refused_by(devices: Iterable[Device]) -> dict[PartitionId, set[str]]:
+    names: dict[PartitionId, set[str]] = {}
+    for device in devices:
+        for part in device.refused:
+            names.setdefault(part, set()).add(device.name)
+    return names
+
+
+def _refused_for(devices: Iterable[Device]) -> dict[Grounds, set[tuple[str, PartitionId]]]:
+    refused: dict[Grounds, set[tuple[str, PartitionId]]] = {}
+    for device in devices:
+        for part, refusal in device.refused.items():
+            grounds = (part.model, part.exact, refusal.failure.kind)
+            refused.setdefault(grounds, set()).add((device.name, part))
+    return refused

@@ -64,7 +64,8 @@ def _check_working(state: State) -> None:
         check_same(f"runs with work for {key}", kept, sorted(run.order for run in working))
         oldest = min(working, key=lambda run: run.order, default=None)
         check(state.runs.leader(key) is oldest, f"the oldest run with work for {key} does not lead")
-        check(all(run in state.runs.of_plan(key) for run in working), f"not all runs are in {key}")
+        laden = {run.run for run in state.runs.values() if run.plan_key == key and run.items}
+        check_same(f"runs with items in {key}", {run.run for run in state.runs.laden(key)}, laden)
     check_same("any work", state.runs.any_work, any(run.working for run in state.runs.values()))
 
 

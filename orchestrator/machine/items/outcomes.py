@@ -96,7 +96,7 @@ def drop_standins(plan: Plan, item: Item) -> None:
 
 def fail_plan(state: State, plan: Plan, kind: str, reason: str) -> None:
     """No item of this plan's runs can go on: each ends with this error."""
-    for run in state.runs.of_plan(plan.key):
+    for run in state.runs.laden(plan.key):
         fail_items(state, run, kind, reason)
 
 

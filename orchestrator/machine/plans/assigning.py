@@ -158,7 +158,7 @@ def occupant(state: State, device: Device, placement: Placement) -> str | None:
     for part, entry in device.residency.items():
         if part != placement.partition and entry.status in ("loading", "resident"):
             return f"{entry.model_name}[{part.first}-{part.last}]"
-    for plan in state.plans.on(device.name):
+    for plan in state.plans.first_on(device.name):
         for other in plan.placements:
             if other.partition != placement.partition and other.device == device.name:
                 part = other.partition

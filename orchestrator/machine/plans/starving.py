@@ -15,7 +15,7 @@ from wire.ids import PartitionId
 from wire.messages.residency import Failure
 
 NEVER = float("inf")
-MENDED_AT_THE_DESK = frozenset({BlobMissing.kind, BlobCorrupt.kind, StoreUnreachable.kind})
+MENDED_AT_THE_DESK = (BlobMissing.kind, BlobCorrupt.kind, StoreUnreachable.kind)
 
 
 def is_broken(state: State, plan: Plan) -> bool:
@@ -64,18 +64,23 @@ def end_starving(state: State, plan: Plan) -> None:
 
 def _refusal(state: State, plan: Plan) -> Failure | None:
     """What every device that could serve a range failed it with."""
-    for placement in plan.placements:
-        if placement.likely is None:
-            failure = None
-            for device in state.devices.usable.values():
-                refusal = device.refused.get(placement.partition)
-                if refusal is None or refusal.until <= state.now:
-                    break
-                failure = refusal.failure
-            else:
-                if failure is not None:
-                    return failure
-    return None
+    homeless = [each.partition for each in plan.placements if each.likely is None]
+    refusals = [state.devices.last_refusal(part) for part in homeless]
+    return next((each.failure for each in refusals if each is not None), None)
+
+
+def end_refusal(state: State, of: tuple[str, PartitionId]) -> float:
+    """The device may be asked for the partition again; when, if not yet."""
+    name, part = of
+    device = state.devices.get(name)
+    refusal = device.refused.get(part) if device is not None else None
+    if device is None or refusal is None:
+        return NEVER
+    if state.now < refusal.until:
+        return refusal.until
+    device.forgive(part)
+    state.agenda.look("plan", (part.model, part.exact))
+    return NEVER
 
 
 def break_plan(state: State, plan: Plan, failure: Failure) -> None:
@@ -87,7 +92,7 @@ def break_plan(state: State, plan: Plan, failure: Failure) -> None:
 
 def give_up(state: State, plan: Plan, part: PartitionId, device: Device, failure: Failure) -> None:
     """Nobody else can serve the range, unless one that did not refuse it is only silent."""
-    if any(part not in other.refused for other in state.devices.silent.values()):
+    if state.devices.any_silent_for(part):
         return
     where = f"segments {part.first} to {part.last} of '{plan.manifest.name}'"
     reason = f"no device could serve {where}; the last was {device.name}: {failure.reason}"
@@ -102,11 +107,10 @@ def try_again(state: State, key: PlanKey) -> None:
         return
     if plan.broken is not None and plan.broken.kind in MENDED_AT_THE_DESK:
         plan.broken_until = float("-inf")
-    for device in state.devices.refusing(key):
-        for part, refusal in list(device.refused.items()):
-            ours = (part.model, part.exact) == key
-            if ours and refusal.failure.kind in MENDED_AT_THE_DESK:
-                device.forgive(part)
+    for kind in MENDED_AT_THE_DESK:
+        refused = state.devices.refusals.by_grounds.get((*key, kind), {})
+        for (_, part), device in list(refused.items()):
+            device.forgive(part)
 
 
 def _nobody(plan: Plan) -> str:

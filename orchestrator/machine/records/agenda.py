@@ -18,6 +18,7 @@ Look = Literal[
     "device",  # device: its lease, and whether it must answer a ping
     "unproven",  # "": devices of which only retained words are known are asked in turn
     "fleet",  # device: it came, or went, for plans that wait for one or use it
+    "refusal",  # device and partition: it may be asked for it again
     "idle",  # "": devices that were not heard of are asked, because work waits
     "client",  # run: whether its client is still there
     "model",  # run: its model may still come from the store

@@ -24,7 +24,7 @@ ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A partition this device failed to serve; not asked again before `until`."""
+    """A partition this device failed to serve; it is asked again from `until` on."""
 
     failure: Failure
     until: float
@@ -37,7 +37,9 @@ class Keeper(Protocol):
 
     def enabled(self, device: Device) -> None: ...
 
-    def refusals_changed(self, device: Device) -> None: ...
+    def refusal_changed(
+        self, device: Device, partition: PartitionId, before: Refusal | None
+    ) -> None: ...
 
     def residency_changed(self, device: Device, before: Residencies) -> None: ...
 
@@ -131,20 +133,22 @@ class Device:
 
     def refuse(self, partition: PartitionId, refusal: Refusal) -> None:
         """It failed to serve the partition, and has nothing of it in memory."""
+        before = self.refused.get(partition)
         self.refused[partition] = refusal
         if partition in self.residency:
             self.reside({part: each for part, each in self.residency.items() if part != partition})
-        self._refusals_changed()
+        self._refusal_changed(partition, before)
 
     def forgive(self, *partitions: PartitionId) -> None:
         """It may be asked for these again; for all if none is named."""
         for partition in partitions or tuple(self.refused):
-            self.refused.pop(partition, None)
-        self._refusals_changed()
+            before = self.refused.pop(partition, None)
+            if before is not None:
+                self._refusal_changed(partition, before)
 
-    def _refusals_changed(self) -> None:
+    def _refusal_changed(self, partition: PartitionId, before: Refusal | None) -> None:
         if self.keeper is not None:
-            self.keeper.refusals_changed(self)
+            self.keeper.refusal_changed(self, partition, before)
 
     def cache(self, digests: Iterable[str]) -> None:
         """These too. Kept once for all devices: a digest takes 113 bytes."""

@@ -12,10 +12,12 @@ from itertools import islice
 from operator import attrgetter
 
 from orchestrator.machine.records.agenda import Agenda
-from orchestrator.machine.records.device import Device, Residencies
+from orchestrator.machine.records.device import Device, Refusal, Residencies
+from orchestrator.machine.records.refusals import Refusals
 from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.records.turns import Turns
 from orchestrator.planner.rates import Fact
+from wire.ids import PartitionId
 from wire.lifecycle import Cause
 
 Mode = tuple[str, bool]  # a model's digest, and whether outputs are exact
@@ -42,8 +44,7 @@ class Devices:
         self.newest: deque[str] = deque(maxlen=NEWEST)  # came last
         self.revision = 0  # rises whenever `usable` changes
         self.silent: dict[str, Device] = {}  # alive or unproven, not fresh: asked when work waits
-        self._refusing: dict[Mode, dict[str, Device]] = {}  # failed to serve some of the model
-        self._refused: dict[str, set[Mode]] = {}  # the same by device
+        self.refusals = Refusals()
         self._left_alone: dict[str, Device] = {}  # of those, no look at them is due
         self.turns = Turns()  # unproven, and to be asked in turn
         self._asked: dict[str, None] = {}  # and asked, and not heard of since
@@ -93,9 +94,16 @@ class Devices:
         able = device.life.state == "alive" and device.capabilities is not None
         return able and self.fresh(device)
 
-    def refusing(self, mode: Mode) -> list[Device]:
-        """Those that failed to serve something of this model."""
-        return list(self._refusing.get(mode, {}).values())
+    def last_refusal(self, partition: PartitionId) -> Refusal | None:
+        """If all that may have work refused it: what the last one said."""
+        refusing = self.refusals.usable.get(partition, {})
+        if not refusing or len(refusing) < len(self.usable):
+            return None
+        return next(reversed(refusing.values())).refused[partition]
+
+    def any_silent_for(self, partition: PartitionId) -> bool:
+        """Somebody who did not refuse it is only silent."""
+        return len(self.refusals.silent.get(partition, ())) < len(self.silent)
 
     def holders(self, mode: Mode) -> list[Device]:
         """Those that report a partition of this model."""
@@ -157,7 +165,8 @@ class Devices:
 
     def _list(self, device: Device, *, usable: bool, hopeful: bool) -> None:
         name = device.name
-        if usable != (name in self.usable):
+        before = (name in self.usable, name in self.silent)
+        if usable != before[0]:
             self.revision += 1
             _put(self.usable, device, usable)
             if usable:
@@ -170,23 +179,24 @@ class Devices:
         if device.life.state != "unproven" or name not in self._devices:
             self.turns.leave(name)
         silent = device.life.state in ASKED_OF and not self.fresh(device)
+        if device.refused and (usable, silent) != before:
+            self.refusals.listed(device, usable=usable, silent=silent)
         _put(self.silent, device, silent)
         _put(self.away, device, device.life.state != "alive" and device.name in self._devices)
         if not silent:
             self._asked.pop(name, None)
             self._left_alone.pop(name, None)
 
-    def refusals_changed(self, device: Device) -> None:
-        self.revision += 1  # who refused something may be asked for it again, or for less
-        modes = {(part.model, part.exact) for part in device.refused}
-        for mode in modes | self._refused.get(device.name, set()):
-            there = self._refusing.setdefault(mode, {})
-            _put(there, device, mode in modes)
-            if not there:
-                del self._refusing[mode]
-        self._refused[device.name] = modes
-        if not modes:
-            del self._refused[device.name]
+    def refusal_changed(
+        self, device: Device, partition: PartitionId, before: Refusal | None
+    ) -> None:
+        self.revision += 1  # it may be asked for the partition again, or for less
+        self.refusals.changed(device, partition, before)
+        usable, silent = device.name in self.usable, device.name in self.silent
+        self.refusals.listed(device, partition, usable=usable, silent=silent)
+        refusal = device.refused.get(partition)
+        if refusal is not None:
+            self._agenda.look_at("refusal", (device.name, partition), refusal.until)
 
     def residency_changed(self, device: Device, before: Residencies) -> None:
         was = {(part.model, part.exact) for part in before}

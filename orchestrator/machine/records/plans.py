@@ -66,6 +66,10 @@ class Plans(Mapping[PlanKey, Plan]):
         there = self._on.get(device, {})
         return sorted(there.values(), key=lambda plan: plan.order) if there else []
 
+    def first_on(self, device: str) -> Iterator[Plan]:
+        """The same, those that came there first first: for who needs one of them."""
+        return iter(self._on.get(device, {}).values())
+
     def due_on(self, device: str) -> list[PlanKey]:
         """Plans with work that have yet to be assigned in part, and that the device may serve."""
         return list(self._due.get(device, ()))

@@ -16,13 +16,15 @@ ENDINGS = ("progress", "expiry")
 
 
 class Runs(Mapping[str, Run]):
-    """A run works while it has items without an outcome, is open, and its client is there."""
+    """A run works while it has items without an outcome, is open, and its client is there. It is
+    laden while it has such items, whoever waits for them."""
 
     def __init__(self, agenda: Agenda, budget: InputBudget) -> None:
         self._agenda, self._budget = agenda, budget
         self._runs: dict[str, Run] = {}
         self._of_model: dict[str, dict[str, Run]] = {}
         self._working: dict[PlanKey, dict[str, Run]] = {}  # no key has an empty entry
+        self._laden: dict[PlanKey, dict[str, Run]] = {}  # nor here
         # Per plan by age. Those that stopped working meanwhile are taken out when they come up.
         self._oldest: dict[PlanKey, list[tuple[int, str]]] = {}
         self._turns: dict[PlanKey, dict[str, Run]] = {}  # per plan, who may have an item admitted
@@ -55,6 +57,7 @@ class Runs(Mapping[str, Run]):
         if not siblings:
             del self._of_model[run.model]
         self._stop(run)
+        self._note_laden(run, laden=False)
         self.hold_back(run)
         self._budget.forget(run)
         for look in (*LOOKS, *ENDINGS):
@@ -63,8 +66,9 @@ class Runs(Mapping[str, Run]):
     def of_model(self, digest: str) -> list[Run]:
         return list(self._of_model.get(digest, {}).values())
 
-    def of_plan(self, key: PlanKey) -> list[Run]:
-        return [run for run in self.of_model(key[0]) if run.plan_key == key]
+    def laden(self, key: PlanKey) -> list[Run]:
+        """Those with items without an outcome in the plan, also if their client is silent."""
+        return list(self._laden.get(key, {}).values())
 
     def working(self, key: PlanKey) -> list[Run]:
         """Those with work for the plan."""
@@ -114,7 +118,8 @@ class Runs(Mapping[str, Run]):
     # --- what runs tell -----------------------------------------------------------------------
 
     def run_changed(self, run: Run) -> None:
-        """It may have begun or stopped to work."""
+        """It may have begun or stopped to work, or have its first item, or none any more."""
+        self._note_laden(run, laden=bool(run.items))
         if run.working == (run.run in self._working.get(run.plan_key, {})):
             return
         if run.working:
@@ -122,6 +127,15 @@ class Runs(Mapping[str, Run]):
         else:
             self._stop(run)
         self._agenda.look("plan", run.plan_key)
+
+    def _note_laden(self, run: Run, *, laden: bool) -> None:
+        runs = self._laden.setdefault(run.plan_key, {})
+        if laden:
+            runs[run.run] = run
+        else:
+            runs.pop(run.run, None)
+        if not runs:
+            del self._laden[run.plan_key]
 
     def _start(self, run: Run) -> None:
         key = run.plan_key

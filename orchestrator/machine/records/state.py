@@ -16,6 +16,7 @@ from orchestrator.machine.records.devices import Devices
 from orchestrator.machine.records.input_budget import InputBudget
 from orchestrator.machine.records.instructions import Instruction, Respond, SendInput
 from orchestrator.machine.records.item import Involved, Item
+from orchestrator.machine.records.models import Models
 from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.plans import Plans
@@ -47,8 +48,8 @@ class State:
         self.settle_until = float("-inf")  # devices say what they hold until then
         self.orphans_looked_at = False  # devices that serve a model which did not come back
         self.models_by = float("inf")  # when every model in the store has been told
-        self.models: dict[str, Manifest] = {}  # by name
-        self.manifests: dict[str, Manifest] = {}  # by digest; exactly those of `models`
+        self.models = Models()  # by name
+        self.manifests = self.models.by_digest
         self.agenda = Agenda()
         self.budget = InputBudget(options.input_spool_nbytes, self.agenda)
         self.cause = Cause(in_words)

@@ -21,8 +21,7 @@ GRACE_S = 10.0  # after a start, until every model in the store has been told
 
 def added(state: State, event: ModelAdded) -> None:
     manifest = event.manifest
-    state.models[manifest.name] = manifest
-    state.manifests[manifest.digest] = manifest
+    state.models.add(manifest)
     for run in state.runs.of_model(manifest.digest):
         run.end_cut = len(manifest.segments)
         _weigh_inputs(state, run)
@@ -51,16 +50,14 @@ def _weigh_inputs(state: State, run: Run) -> None:
 
 def removed(state: State, event: ModelRemoved) -> None:
     """Its runs end with an error, its partitions are evicted."""
-    manifest = state.models.pop(event.name, None)
+    manifest = state.models.remove(event.name)
     if state.connection is not None:
         state.emit(ClearModel(event.name))
     if manifest is None:
         return
     for run in state.runs.of_model(manifest.digest):
         _fail_run(state, run, f"model '{event.name}' was removed")
-    still = any(other.digest == manifest.digest for other in state.models.values())
-    if not still:
-        state.manifests.pop(manifest.digest, None)
+    if manifest.digest not in state.manifests:
         state.estimates.forget_model(manifest.digest)
         state.emit(ForgetTimes(model=manifest.digest))
         for key in ((manifest.digest, exact) for exact in (False, True)):

@@ -1,139 +1,29 @@
-"""What an event costs the machine, in calls: as much as it touches, however much else there is.
-
-No clock: calls of Python and C functions are counted. Each kind of event is handled by a small and
-by a large machine, several times, and the median of the large one may be 1.5 times as much.
-"""
+"""What an event costs the machine, in calls: as much as it touches, however much else there is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import count
-from statistics import median
+from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records import events as ev
-from orchestrator.machine.records import instructions as ins
-from orchestrator.machine.records.options import OrchestratorOptions
-from tests.support.calls import count_calls
-from tests.support.planner_beside import answered
-from tests.support.tiny_manifest import MB, tiny_manifest
-from wire.elements import Element
-from wire.frame_head import FrameHead, TensorHead
+from tests.support.event_crowd import (
+    ABLE,
+    CLIENT,
+    NUMBERS,
+    SIZES,
+    Crowd,
+    Kind,
+    assert_alike,
+    crowds_of,
+)
+from tests.support.tiny_manifest import MB
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.lifecycle import InvariantBroken
-from wire.manifest import Manifest
 from wire.messages import events as dev
 from wire.messages import requests as req
 from wire.messages.residency import PartitionResidency, Residency
-from wire.messages.state import Capabilities, DeviceState
-from wire.messages.telemetry import Telemetry
-
-MOST = 1.5
-TIMES = 5  # of each kind, one after another
-CLIENT = "clients/ann/s1"
-ABLE = Capabilities(100 * MB, 1000 * MB, 400 * MB, 4, "x86_64", "1.30", 21)
-
-
-class Crowd:
-    """A machine with devices, plans and runs; `next` gives a fresh event of each kind.
-
-    Of the devices all are alive and the first two serve what `busy` computes; `idle` runs were
-    accepted and have no items. Each of the plans has one run with an item in flight.
-    """
-
-    def __init__(self, *, devices: int = 10, runs: int = 1, plans: int = 1) -> None:
-        self.now = 100.0
-        self.machine = OrchestratorMachine(OrchestratorOptions())
-        self.sequence = dict.fromkeys(self._names(devices), 0)
-        self.models = [tiny_manifest(f"m{index}", weights=[10 * MB] * 3) for index in range(plans)]
-        self.tell(ev.Started("o1", 1, (), "http://:1"))
-        for model in self.models:
-            self.tell(ev.ModelAdded(model))
-        self.tell(ev.Connected("oc1"))
-        for name in self.sequence:
-            self.tell(self.birth(name))
-            self.tell(self.telemetry(name))
-        self.pass_time(1.0)
-        for index, model in enumerate(self.models):
-            self.begin(f"busy{index}", model)
-            self.store(f"busy{index}", 0, model)
-        self.sequence["late"] = 0
-        self.tell(self.birth("late"))
-        for index in range(runs - 1):
-            self.begin(f"idle{index}", self.models[0])
-        self.pass_time(3.0)
-
-    @staticmethod
-    def _names(count: int) -> list[str]:
-        return [f"d{index:04}" for index in range(count)]
-
-    def tell(self, event: ev.Event) -> list[ins.Instruction]:
-        """Searches are answered at once, and what the machine sends is heard by nobody."""
-        out = self.machine.handle(event, self.now)
-        for each in out:
-            if isinstance(each, ins.SearchPlan):
-                out = [*out, *self.tell(answered(each))]
-        return out
-
-    def pass_time(self, seconds: float) -> None:
-        end = self.now + seconds
-        while (wake := self.machine.wake_at()) is not None and wake <= end:
-            self.now = max(self.now, wake)
-            self.tell(ev.Ticked())
-        self.now = end
-
-    def begin(self, run: str, model: Manifest) -> None:
-        self.tell(ev.RequestArrived(CLIENT, req.Submit(run, model.name)))
-        self.tell(ev.RunStored(run))
-
-    def store(self, run: str, item: int, model: Manifest) -> None:
-        self.tell(self.input(run, item, model))
-        self.tell(ev.InputStored(run, item))
-
-    # --- events -------------------------------------------------------------------------------
-
-    def birth(self, name: str) -> ev.Event:
-        state = DeviceState("online", f"{name}-c", f"{name}-b", "0", 1, ABLE)
-        return ev.DeviceStateSeen(name, state, False)
-
-    def telemetry(self, name: str = "d0001") -> ev.Event:
-        return ev.TelemetrySeen(name, Telemetry(f"{name}-c", self.now, 0, 0, 0, 0, 0), False)
-
-    def batch(self, name: str, *told: dev.DeviceEvent) -> ev.Event:
-        first = self.sequence[name] + 1
-        self.sequence[name] += len(told)
-        return ev.EventsArrived(name, dev.EventBatch(f"{name}-b", f"{name}-c", first, told))
-
-    def input(self, run: str, item: int, model: Manifest) -> ev.Event:
-        return ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), model))
-
-    def head(self, at: ActivationId, model: Manifest) -> FrameHead:
-        tensors = tuple(
-            TensorHead(name, Element.FLOAT, (1, 8)) for name in model.cuts[at.cut].names
-        )
-        return FrameHead(
-            model.digest,
-            at,
-            0,
-            exact=False,
-            barrier=False,
-            nbytes=100,
-            raw_nbytes=32,
-            tensors=tensors,
-        )
-
-    def placed(self) -> tuple[str, PartitionId]:
-        """Who serves the first partition of the first model."""
-        plan = self.machine.state.plans[self.models[0].digest, False]
-        placement = plan.placements[0]
-        assert placement.device is not None, "an item is in flight"
-        return placement.device, placement.partition
-
-
-NUMBERS = count
-Kind = Callable[[Crowd], Iterator[ev.Event]]
+from wire.messages.state import DeviceState
 
 
 def telemetry(crowd: Crowd) -> Iterator[ev.Event]:
@@ -347,34 +237,16 @@ KINDS: tuple[Kind, ...] = (
     searched,
     ticked,
 )
-SIZES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
-    "10 and 1,000 devices": ({"devices": 10}, {"devices": 1000}),
-    "1 and 1,000 runs": ({"runs": 1}, {"runs": 1000}),
-    "1 and 100 plans": ({"plans": 1}, {"plans": 100}),
-}
 
 
 @pytest.fixture(scope="module", params=SIZES)
-def crowds(request: pytest.FixtureRequest) -> tuple[Crowd, Crowd]:
-    small, large = SIZES[request.param]
-    return Crowd(**small), Crowd(**large)
-
-
-def cost_of(crowd: Crowd, kind: Kind) -> float:
-    """The median of a few, with the time passing in between as little as may be."""
-    events = kind(crowd)
-    crowd.machine.handle(next(events), crowd.now)
-    costs = []
-    for _ in range(TIMES):
-        event = next(events)
-        costs.append(count_calls(lambda event=event: crowd.machine.handle(event, crowd.now)))
-    return median(costs)
+def crowds(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
+    yield from crowds_of(SIZES[request.param])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_event_costs_what_it_touches(crowds: tuple[Crowd, Crowd], kind: Kind) -> None:
-    small, large = (cost_of(crowd, kind) for crowd in crowds)
-    assert large <= MOST * small, f"{small:.0f} calls among few, {large:.0f} among many"
+    assert_alike(kind, crowds)
 
 
 def test_a_broken_total_is_found() -> None:
