@@ -36,6 +36,7 @@ from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.backend_cases import try_ways, ways_to_cut
+from tests.support.effort import NIGHTLY
 from wire.manifest import Manifest
 
 RNG = np.random.default_rng(3)
@@ -175,7 +176,7 @@ def waves() -> Feeds:
     }
 
 
-ALL = os.environ.get("CROWDPIPE_ZOO") == "all"
+ALL = NIGHTLY or os.environ.get("CROWDPIPE_ZOO") == "all"
 FEW = 20 if ALL else 6
 WORDS = ("The", "Ġcapital", "Ġof", "ĠFrance", "Ġis")  # as its table of tokens writes them
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.simulation.network import Weather
 from tests.simulation.world import World
+from tests.support.effort import schedules
 from wire.messages.requests import ATTACHED_COUNT
 
 RUNS_LIMIT = 3
@@ -134,13 +134,8 @@ class Squall(RuleBasedStateMachine):
         self.world.rest()
 
 
-TestSquall = Squall.TestCase
-TestSquall.settings = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+TestSquall = pytest.mark.timeout(900)(Squall.TestCase)  # shrinking takes long
+TestSquall.settings = schedules(40, steps=25)
 
 
 @pytest.mark.parametrize("seed", [2, 4])

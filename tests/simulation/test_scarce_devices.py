@@ -6,12 +6,13 @@ for as long as a device is waited for, and the item itself has waited for so lon
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.world import World
+from tests.support.effort import schedules
 
 OPTIONS = OrchestratorOptions(item_limit_s=300.0, no_device_s=30.0)
 END_LIMIT_S = 900.0
@@ -88,10 +89,5 @@ class Scarcity(RuleBasedStateMachine):
         self.world.rest()
 
 
-TestScarcity = Scarcity.TestCase
-TestScarcity.settings = settings(
-    max_examples=40,
-    stateful_step_count=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+TestScarcity = pytest.mark.timeout(900)(Scarcity.TestCase)  # shrinking takes long
+TestScarcity.settings = schedules(40, steps=20)

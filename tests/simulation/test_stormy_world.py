@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import HealthCheck, settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -14,6 +14,7 @@ from tests.simulation.network import Weather
 from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun
 from tests.simulation.world import World
+from tests.support.effort import schedules
 from wire.messages.requests import ATTACHED_COUNT
 
 OPTIONS = OrchestratorOptions(item_limit_s=120.0, no_device_s=30.0)
@@ -205,10 +206,5 @@ class Storm(RuleBasedStateMachine):
         return run.cancelling or kind in ("fleet_too_small", "disk_full") or gone
 
 
-TestStorm = Storm.TestCase
-TestStorm.settings = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+TestStorm = pytest.mark.timeout(900)(Storm.TestCase)  # shrinking takes long
+TestStorm.settings = schedules(40, steps=25)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -11,6 +10,7 @@ from crowdpipe.client import events as happened
 from crowdpipe.client import instructions as told
 from crowdpipe.client import surroundings
 from crowdpipe.client.machine import ClientMachine
+from tests.support.effort import schedules
 from wire.ids import ActivationId
 from wire.messages.requests import (
     Accepted,
@@ -297,7 +297,7 @@ class AnyNetworkCounted(AnyNetwork):
 
 TestAnyNetwork = AnyNetwork.TestCase
 TestAnyNetworkCounted = AnyNetworkCounted.TestCase
-TestAnyNetwork.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestAnyNetwork.settings = schedules(60, steps=60)
 TestAnyNetworkCounted.settings = TestAnyNetwork.settings
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records.options import OrchestratorOptions
+from tests.support.effort import schedules
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.frame_head import FrameHead
@@ -302,13 +303,8 @@ class Chaos(RuleBasedStateMachine):
             assert not {at for at in held if at.run in self.asked}, (agent.name, held)
 
 
-TestChaos = Chaos.TestCase
-TestChaos.settings = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+TestChaos = pytest.mark.timeout(900)(Chaos.TestCase)  # shrinking takes long
+TestChaos.settings = schedules(40, steps=25)
 
 
 def test_two_machines_that_are_told_the_same_say_the_same() -> None:

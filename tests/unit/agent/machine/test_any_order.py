@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -13,6 +12,7 @@ from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, MIB, head, partition, route
+from tests.support.effort import schedules
 from wire.ids import ActivationId
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, Limits, PartitionAssignment
@@ -319,4 +319,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestAnyOrder.settings = schedules(60, steps=60)

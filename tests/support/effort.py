@@ -1,0 +1,32 @@
+"""How much is tried.
+
+Everywhere else each run tries the same cases, so that what passed on one machine passes on the
+next. The nightly form (`scripts/test --nightly`, or CROWDPIPE_NIGHTLY=1) tries many more, and
+others each time; what it finds becomes a case of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+NIGHTLY = bool(os.environ.get("CROWDPIPE_NIGHTLY"))
+NIGHTLY_FACTOR = 25
+
+
+def schedules(count: int, steps: int) -> settings:
+    """For a machine of rules: so many random schedules, in the nightly form 25 times as many."""
+    return settings(
+        max_examples=count * (NIGHTLY_FACTOR if NIGHTLY else 1),
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def choose_profile() -> None:
+    """Before any test module is read."""
+    settings.register_profile("the same cases each time", derandomize=True, print_blob=True)
+    settings.register_profile("others each time", print_blob=True)
+    settings.load_profile("others each time" if NIGHTLY else "the same cases each time")
