@@ -148,7 +148,7 @@ class BufferedSocket:
     def shutdown(self, how: int) -> None:
         """It is over: what was not read yet is lost with it, and comes again."""
         self._over, self._ahead, self._at = True, b"", 0
-        self._unsent.clear()
+        self._unsent = bytearray()
         self._link.shutdown(how)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
 from collections.abc import Iterator
@@ -137,7 +138,8 @@ def cut(connection: Connection) -> None:
     """As a network does that goes away."""
     link: Any = connection._client.socket()
     assert link is not None
-    link.shutdown(socket.SHUT_RDWR)
+    with socket.socket(fileno=os.dup(link.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def test_every_connection_has_an_identity_of_its_own_and_the_session_is_resumed(
