@@ -39,6 +39,7 @@ from bus.pending_publishes import PendingPublishes
 from bus.sending_rate import SendingRate
 from bus.socket_reader import SocketReader
 from bus.subscription_grants import Grants
+from bus.vital_thread import VitalThread
 from bus.waker import Waker
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import CrowdpipeError, Refused, Replaced, TimedOut
@@ -89,7 +90,7 @@ class Connection:
         self._reader = SocketReader(self._client, link, may_wait)
         self._grants = Grants(self._client, first, then)
         self._waker = Waker()
-        self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
+        self._thread = VitalThread("mqtt", self._run, listener.ended)
         self._close_by: float | None = None
         self._peer_host = broker.host
         self._id = ""

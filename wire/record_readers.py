@@ -20,7 +20,7 @@ from typing import Any
 
 from wire.errors import InvalidName
 
-MAX_INT = 1 << 63
+MAX_INT = (1 << 53) - 1  # what every reader of JSON gives back exactly: RFC 7493, section 2.2
 Reader = Callable[[Any], Any]
 
 
@@ -227,7 +227,7 @@ def _int(plain: Any) -> Any:
 
 def _float(plain: Any) -> Any:
     if type(plain) is int:
-        plain = float(plain) if -MAX_INT < plain < MAX_INT else math.inf
+        plain = float(plain) if -MAX_INT <= plain <= MAX_INT else math.inf
     if type(plain) is not float:
         raise _of_another_type(float, plain)
     if not math.isfinite(plain):

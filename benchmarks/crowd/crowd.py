@@ -40,7 +40,6 @@ from wire.elements import nbytes_of
 from wire.errors import OperatorError, TimedOut
 from wire.ids import ActivationId
 from wire.messages import events as told
-from wire.messages.assignment import Assignment
 from wire.messages.requests import RunOptions
 from wire.messages.residency import PartitionResidency
 from wire.topics import ORCHESTRATOR
@@ -133,8 +132,7 @@ class Crowd:
             for number in range(self.devices):
                 say(number)
         for number in range(self.devices):
-            former = Assignment(*FORMER_STAMP, STORE_BASE)
-            self._handle(ev.AssignmentSeen(name_of(number), former), "start")
+            self._handle(ev.AssignmentSeen(name_of(number), FORMER_STAMP[0]), "start")
         costs = self.meter.take()
         self._settle()
         return costs

@@ -19,8 +19,8 @@ TELEMETRY_EVERY_S = 10.0
 RATE = KNOWN / TELEMETRY_EVERY_S  # messages a second
 SETTLE_S = 3.0
 CALM_S = 1.0
-CALM_CORE = 0.1  # below this share it has done what followed from connecting
-CALM_TRIES = 10
+CALM_CORE = 0.05  # below this share it has done what followed from connecting
+CALM_TRIES = 60
 
 
 @dataclass(frozen=True, slots=True)

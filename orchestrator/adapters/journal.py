@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bus.vital_thread import VitalThread
 from orchestrator.adapters.journal_file import MENDING, connect, open_file
 from orchestrator.run_record import Outcome, RunRecord, StoredRun
 from wire.errors import CrowdpipeError, DiskFull, OperatorError, TimedOut, TooLarge
@@ -54,10 +55,18 @@ class _Entry:
 
 class Journal:
     """`limit_nbytes` bounds the file; beyond it, and on a full disk, records are refused with
-    `DiskFull`. Raises `OperatorError` if the file cannot be opened or is another's."""
+    `DiskFull`. `died` is told if it can write nothing any more. Raises `OperatorError` if the
+    file cannot be opened or is another's."""
 
-    def __init__(self, path: Path, limit_nbytes: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limit_nbytes: int | None = None,
+        died: Callable[[CrowdpipeError], None] = lambda error: None,
+    ) -> None:
         self._path = path
+        self._died = died
+        self._failure: CrowdpipeError | None = None
         self._condition = threading.Condition()
         self._waiting: deque[_Entry] = deque()
         self._waiting_nbytes = 0
@@ -68,7 +77,7 @@ class Journal:
             self._reader = connect(path)
         except (sqlite3.Error, OSError) as error:
             raise OperatorError(f"cannot open the journal {path}: {error}; {MENDING}") from None
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread = VitalThread("journal", self._run, self._end)
         self._thread.start()
 
     # --- reading ------------------------------------------------------------------------------
@@ -283,6 +292,8 @@ class Journal:
             answer(None, TooLarge(f"{what}: the journal keeps no {nbytes} bytes in one piece"))
             return
         with self._condition:
+            if self._failure is not None:
+                raise self._failure
             if not self._condition.wait_for(self._has_room, WAIT_LIMIT_S):
                 raise TimedOut(f"waited {WAIT_LIMIT_S:g} s for the journal's disk ({self._path})")
             self._waiting.append(_Entry(what, work, nbytes, answer))
@@ -293,6 +304,13 @@ class Journal:
         return len(self._waiting) < QUEUE_LIMIT and self._waiting_nbytes < QUEUE_LIMIT_NBYTES
 
     # --- the thread ---------------------------------------------------------------------------
+
+    def _end(self, error: CrowdpipeError) -> None:
+        """Nothing that waits is written any more, nor what comes."""
+        with self._condition:
+            self._failure = error
+            self._condition.notify_all()
+        self._died(error)
 
     def _run(self) -> None:
         while True:
@@ -318,7 +336,7 @@ class Journal:
         """All with one sync; if the disk refuses that, each alone, so that what fits is kept."""
         try:
             results = self._commit(batch)
-        except sqlite3.Error as error:
+        except Exception as error:  # SQLite's, or of a value that it cannot keep
             if len(batch) > 1:
                 for entry in batch:
                     self._write([entry])
@@ -339,7 +357,7 @@ class Journal:
             raise
         return results
 
-    def _refuse(self, entry: _Entry, error: sqlite3.Error) -> None:
+    def _refuse(self, entry: _Entry, error: Exception) -> None:
         full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
         said = f"the journal could not keep {entry.what}: {error}"
         refusal = DiskFull(f"{said}; make room for {self._path}") if full else OperatorError(said)

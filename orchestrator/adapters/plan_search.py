@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 from collections.abc import Callable
 
+from bus.vital_thread import VitalThread
 from orchestrator.planner.question import Answer, Question, answer
 from wire.errors import CrowdpipeError, TimedOut
 
@@ -22,9 +22,11 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 
 
 class PlanSearch:
-    def __init__(self) -> None:
+    """`died` is told if it can answer nothing any more."""
+
+    def __init__(self, died: Callable[[CrowdpipeError], None]) -> None:
         self._questions: queue.SimpleQueue[tuple[Question, Told] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
+        self._thread = VitalThread("planner", self._run, died)
 
     def start(self) -> None:
         self._thread.start()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import httpx
 
+from bus.vital_thread import VitalThread
 from wire.errors import CrowdpipeError, Malformed, Refused, StoreUnreachable, TooLarge
 from wire.ids import check_name, digest_of
 from wire.manifest import Manifest
@@ -31,12 +32,14 @@ _log = logging.getLogger("crowdpipe.orchestrator.store")
 
 
 class StoreListener(Protocol):
-    """Called in the watch's thread. `store_read` comes after each complete look."""
+    """Called in the watch's thread. `store_read` comes after each complete look; `ended` if there
+    will be no more of them."""
 
     def model_added(self, manifest: Manifest) -> None: ...
     def model_removed(self, name: str) -> None: ...
     def store_read(self) -> None: ...
     def store_failed(self, error: CrowdpipeError) -> None: ...
+    def ended(self, error: CrowdpipeError) -> None: ...
 
 
 class StoreWatch:
@@ -59,7 +62,7 @@ class StoreWatch:
         self._refused: dict[str, str] = {}
         self._failing = False
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
+        self._thread = VitalThread("store-watch", self._run, listener.ended)
 
     def start(self) -> None:
         self._thread.start()

@@ -37,7 +37,7 @@ from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name
 from wire.manifest import Manifest
-from wire.messages.assignment import Assignment
+from wire.messages.assignment import AssignmentGeneration
 from wire.messages.events import EventBatch
 from wire.messages.requests import Request
 from wire.messages.residency import Residency
@@ -188,7 +188,8 @@ class Inbound:
     def _assignment(self, names: dict[str, str], message: InboundMessage) -> None:
         """Only what was there before us tells anything; the rest are our own words."""
         if message.retained:
-            self._put(AssignmentSeen(_device(names), decode(Assignment, message.payload)))
+            found = decode(AssignmentGeneration, message.payload)
+            self._put(AssignmentSeen(_device(names), found.generation))
 
     def _events(self, names: dict[str, str], message: InboundMessage) -> None:
         self._put(EventsArrived(_device(names), decode(EventBatch, message.payload)))

@@ -77,7 +77,11 @@ class Orchestrator:
         settings = self._settings
         self._home = HomeFolder(settings.home)
         try:
-            self._journal = Journal(self._home.journal, settings.journal_limit_nbytes)
+            self._journal = Journal(
+                self._home.journal,
+                settings.journal_limit_nbytes,
+                died=lambda error: self._inbound.ended(error),
+            )
             self._build()
             self._inbound.generation = self._raised()
         except BaseException:
@@ -157,7 +161,7 @@ class Orchestrator:
             link=link,
             may_wait=topics.is_telemetry,
         )
-        self._planner = PlanSearch()
+        self._planner = PlanSearch(died=self._inbound.ended)
         self._outbound = Outbound(
             self._mailbox,
             topics,

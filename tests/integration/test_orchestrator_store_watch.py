@@ -38,6 +38,9 @@ class Told:
     def store_failed(self, error: CrowdpipeError) -> None:
         self.all.put(("failed", error.kind))
 
+    def ended(self, error: CrowdpipeError) -> None:
+        self.all.put(("ended", error.kind))
+
     def since(self) -> list[tuple[str, Any]]:
         said = []
         while not self.all.empty():

@@ -24,7 +24,7 @@ from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages import commands as cmd
-from wire.messages.assignment import Assignment
+from wire.messages.assignment import Assignment, AssignmentGeneration
 from wire.messages.events import EventBatch
 from wire.messages.requests import Accepted, InputsStored, Request, Response
 from wire.messages.residency import Residency
@@ -160,7 +160,7 @@ class VirtualOrchestrator:
         if message.kind == "residency":
             return ev.ResidencySeen(name, record.decode(Residency, payload), retained)
         if message.kind == "assignment":
-            return ev.AssignmentSeen(name, record.decode(Assignment, payload))
+            return ev.AssignmentSeen(name, record.decode(AssignmentGeneration, payload).generation)
         if message.kind == "events":
             return ev.EventsArrived(name, record.decode(EventBatch, payload))
         if message.kind == "requests":

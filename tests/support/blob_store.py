@@ -121,6 +121,9 @@ class Listener:
     def blob_failed(self, digest: str, error: CrowdpipeError, retryable: bool) -> None:
         self.answers.put((digest, error, retryable))
 
+    def ended(self, error: CrowdpipeError) -> None:
+        self.answers.put(("", error, False))
+
 
 class Fetching:
     def __init__(self, folder: Path) -> None:

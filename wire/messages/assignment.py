@@ -99,6 +99,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignmentGeneration:
+    """All that an orchestrator reads of an assignment that it finds retained."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     generation: int
     revision: int

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from bus.link import Link
+from bus.vital_thread import VitalThread
 from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
 from edge_agent.adapters.runtime.deflating import Deflating
 from edge_agent.adapters.runtime.frame_tensors import Emitted, emit, open_frame, values_of
@@ -81,7 +81,8 @@ class LoadJob:
 
 
 class ExecutorListener(Protocol):
-    """Called in the executor's thread. `number` is that of the job that is answered."""
+    """Called in the executor's thread. `number` is that of the job that is answered; `ended` comes
+    if none will be answered any more."""
 
     def segments_prepared(self, prepared: dict[str, int]) -> None: ...
     def partition_ready(self, number: int, partition: PartitionId, loaded: Loaded) -> None: ...
@@ -95,6 +96,7 @@ class ExecutorListener(Protocol):
     def execution_failed(
         self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
     ) -> None: ...
+    def ended(self, error: CrowdpipeError) -> None: ...
     def blob_rotten(self, digest: str) -> None: ...
 
 
@@ -116,7 +118,7 @@ class Executor:
         self._listener = listener
         self._threads = threads
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="executor", daemon=True)
+        self._thread = VitalThread("executor", self._work, listener.ended)
         self._partition: LoadedPartition | None = None
         self._floor_nbytes = 0
         self._loaded_at_s = float("-inf")

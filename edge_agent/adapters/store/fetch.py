@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bus.link import Link
+from bus.vital_thread import VitalThread
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.download import Download, StoreConnection
 from edge_agent.adapters.store.store_address import parse_store
@@ -28,11 +29,12 @@ _log = logging.getLogger("crowdpipe.agent.fetch")
 
 
 class FetchListener(Protocol):
-    """Called in a fetching thread."""
+    """Called in a fetching thread; `ended` if that fetches nothing any more."""
 
     def blob_progressed(self, digest: str, nbytes: int) -> None: ...
     def blob_fetched(self, digest: str, nbytes: int, fetch_s: float) -> None: ...
     def blob_failed(self, digest: str, error: CrowdpipeError, retryable: bool) -> None: ...
+    def ended(self, error: CrowdpipeError) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Fetcher:
 
     def _start_thread(self) -> None:
         name = f"fetch-{len(self._threads) + 1}"
-        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        thread = VitalThread(name, self._work, self._listener.ended)
         self._threads.append(thread)
         thread.start()
 

@@ -16,7 +16,7 @@ from wire.messages.events import (
 
 def take_inventory(state: State, device: Device, told: Inventory) -> None:
     """Replaces all that was believed of this device's frames, cache and partitions."""
-    outrank(state, told.generation)
+    outrank(state, device, told.generation)
     device.cached = frozenset()
     device.cache(told.cached)
     if (told.generation, told.revision) >= device.applied_stamp:

@@ -17,6 +17,7 @@ from wire.messages.state import DeviceState
 
 NEVER = float("inf")
 BUSY_PING_S = 12.0  # a device with work is asked when silent for so long: telemetry takes 10 s
+ENOUGH = 64  # devices that may be given work: of more than that no plan is made
 ASK_COUNT, ASK_S = 64, 0.25  # silent devices that are asked at once, and how soon the next are
 SOON_S = 1e-6  # just after the lease
 
@@ -222,8 +223,9 @@ def ask_silent(state: State, _: str) -> float:
 
 
 def ask_unproven(state: State, _: str) -> float:
-    """Retained words prove nothing. Most that are there prove their life before their turn."""
-    if state.connection is None:
+    """Retained words prove nothing. As many are asked as a plan may use; who else is there says
+    its telemetry soon."""
+    if state.connection is None or len(state.devices.usable) >= ENOUGH:
         return NEVER
     for name in state.devices.turns.take(state.now):
         device = state.devices.get(name)

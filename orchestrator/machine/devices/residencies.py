@@ -16,17 +16,31 @@ from orchestrator.machine.records.state import State
 from wire.ids import PartitionId
 from wire.messages.residency import PartitionResidency
 
+LIKELY = 1_000_000  # orchestrators' starts that we may have missed
+CLAIMS = 3  # so often one device is believed that there was a higher generation
 LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
 
 
 def assignment_seen(state: State, event: AssignmentSeen) -> None:
-    """A higher generation was in use: ours has to rise above it."""
+    """A higher generation was in use: ours has to rise above it. Only orchestrators write there."""
     state.devices.met(event.device, state.now)
-    outrank(state, event.assignment.generation)
+    _outrank(state, event.generation)
 
 
-def outrank(state: State, generation: int) -> None:
-    if generation > state.generation and generation > state.raising:
+def outrank(state: State, device: Device, generation: int) -> None:
+    """A device, proven to be there, obeys an orchestrator that was further than we are. It may
+    also lie: so it is believed a few times, and within reason."""
+    if generation <= max(state.generation, state.raising):
+        return
+    if generation > state.generation + LIKELY or device.claims >= CLAIMS:
+        state.counts["unlikely_generation"] += 1
+        return
+    device.claims += 1
+    _outrank(state, generation)
+
+
+def _outrank(state: State, generation: int) -> None:
+    if generation > max(state.generation, state.raising):
         state.raising = generation
         state.emit(RaiseGeneration(generation))
 
@@ -34,10 +48,11 @@ def outrank(state: State, generation: int) -> None:
 def residency_seen(state: State, event: ResidencySeen) -> None:
     told = event.residency
     device = liveness.proven(state, event.device, told.connection, retained=event.retained)
-    outrank(state, told.generation)
     if device is None:
         state.devices.met(event.device, state.now).missed_connection = told.connection
         return
+    if not event.retained:
+        outrank(state, device, told.generation)
     stamp = (told.generation, told.revision)
     if stamp < device.applied_stamp:
         state.counts["stale_residency"] += 1

@@ -169,7 +169,9 @@ class Devices:
         if usable != before[0]:
             self.revision += 1
             _put(self.usable, device, usable)
-            if usable:
+            if not usable:
+                self._agenda.look("unproven", "")
+            else:
                 self._agenda.look("device", name)
                 if name in self.newest:
                     self.newest.remove(name)

@@ -17,7 +17,6 @@ from wire.frame_head import FrameHead as FrameHead
 from wire.frame_head import TensorHead as TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
-from wire.messages.assignment import Assignment
 from wire.messages.events import EventBatch
 from wire.messages.requests import Request
 from wire.messages.residency import Residency
@@ -88,10 +87,10 @@ class ResidencySeen:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSeen:
-    """A retained assignment, our own or an earlier orchestrator's."""
+    """An assignment of that generation was retained: our own or an earlier orchestrator's."""
 
     device: str
-    assignment: Assignment
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)

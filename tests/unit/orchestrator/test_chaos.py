@@ -21,7 +21,6 @@ from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages import events as dev
-from wire.messages.assignment import Assignment
 from wire.messages.requests import AcknowledgeResults, CancelRun, Resume, RunOptions
 from wire.messages.residency import Failure, Residency
 
@@ -245,7 +244,7 @@ class Chaos(RuleBasedStateMachine):
         )
         told = Residency(agent.connection, generation, revision, (entry,), 0, 0)
         self.world.tell(ev.ResidencySeen(name, told, retained))
-        self.world.tell(ev.AssignmentSeen(name, Assignment(generation, revision, "")))
+        self.world.tell(ev.AssignmentSeen(name, generation))
 
     @invariant()
     def an_item_has_at_most_one_kind_of_outcome(self) -> None:

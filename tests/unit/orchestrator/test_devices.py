@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.machine.devices.residencies import CLAIMS, LIKELY
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.device import Device
@@ -17,7 +18,6 @@ from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.lifecycle import HISTORY, IllegalTransition
 from wire.messages import commands as cmd
 from wire.messages import events as dev
-from wire.messages.assignment import Assignment
 from wire.messages.residency import Failure, Residency
 
 
@@ -58,25 +58,40 @@ def test_a_retained_online_proves_nothing_and_is_asked_for_a_sign_of_life() -> N
     assert len(commands(world, cmd.Ping)) == 1
 
 
-def test_of_many_that_only_retained_words_speak_of_some_are_asked_at_a_time() -> None:
-    world = world_of()
-    names = [f"d{number:03}" for number in range(3 * AT_ONCE)]
+def retained_crowd(world: World, count: int, *, online: bool) -> list[str]:
+    names = [f"d{number:03}" for number in range(count)]
     for name in names:
         agent = world.agents[name] = FakeAgent(world, name)
-        agent.boots, agent.connections = 1, 1
+        agent.boots, agent.connections, agent.online = 1, 1, online
         world.tell(ev.DeviceStateSeen(name, agent.state("online"), retained=True))
-    world.run_for(0.05)
-    assert len(commands(world, cmd.Ping)) == AT_ONCE
-    for name in names[AT_ONCE : 2 * AT_ONCE]:
-        world.agents[name].say_telemetry()
-    world.run_for(2 * WINDOW_S)
-    asked = {
+    return names
+
+
+def asked(world: World) -> set[str]:
+    return {
         one.device
         for one in world.instructions(ins.PublishCommands)
         if any(isinstance(command, cmd.Ping) for command in one.batch.commands)
     }
-    assert asked == {*names[:AT_ONCE], *names[2 * AT_ONCE :]}
-    assert device(world, names[AT_ONCE]).life.state == "alive"
+
+
+def test_of_many_that_only_retained_words_speak_of_as_many_are_asked_as_a_plan_may_use() -> None:
+    world = world_of()
+    names = retained_crowd(world, 3 * AT_ONCE, online=True)
+    world.run_for(10 * WINDOW_S)
+    assert asked(world) == {*names[:AT_ONCE]}
+
+
+def test_those_that_do_not_answer_are_asked_some_at_a_time_but_for_who_speaks_meanwhile() -> None:
+    world = world_of()
+    names = retained_crowd(world, 3 * AT_ONCE, online=False)
+    world.run_for(WINDOW_S / 2)
+    assert asked(world) == {*names[:AT_ONCE]}
+    for name in names[AT_ONCE : AT_ONCE + 10]:
+        world.agents[name].online = True
+        world.agents[name].say_telemetry()
+    world.run_for(3 * WINDOW_S)
+    assert asked(world) == {*names} - {*names[AT_ONCE : AT_ONCE + 10]}
 
 
 @pytest.mark.parametrize("proof", ["telemetry", "events", "residency"])
@@ -300,13 +315,32 @@ def test_acknowledgements_are_gathered_for_a_moment() -> None:
 def test_a_higher_generation_is_risen_above_wherever_it_is_seen(where: str) -> None:
     world, agent = quiet()
     if where == "assignment":
-        world.tell(ev.AssignmentSeen("z", Assignment(7, 1, "")))
+        world.tell(ev.AssignmentSeen("z", 7))
     elif where == "residency":
-        world.tell(ev.ResidencySeen("a", Residency(agent.connection, 7, 1, (), 0, 0), True))
+        world.tell(ev.ResidencySeen("a", Residency(agent.connection, 7, 1, (), 0, 0), False))
     else:
         agent.say(dev.Inventory(7, 1, (), (), None, (), ()))
     world.run_for(0.1)
     assert world.instructions(ins.RaiseGeneration) == [ins.RaiseGeneration(7)]
+
+
+def test_retained_words_of_a_device_raise_no_generation() -> None:
+    world, agent = quiet()
+    told = Residency(agent.connection, 7, 1, (), 0, 0)
+    world.tell(ev.ResidencySeen("a", told, retained=True))
+    world.tell(ev.ResidencySeen("b", dataclasses.replace(told, connection="b-c9"), retained=False))
+    world.run_for(0.1)
+    assert world.instructions(ins.RaiseGeneration) == []
+
+
+def test_a_device_is_believed_within_reason_and_a_few_times_that_there_was_a_higher_generation():
+    world, agent = quiet()
+    for generation in (LIKELY + 100, *range(7, 7 + 2 * CLAIMS)):
+        told = Residency(agent.connection, generation, 1, (), 0, 0)
+        world.tell(ev.ResidencySeen("a", told, retained=False))
+        world.run_for(0.1)
+    assert len(world.instructions(ins.RaiseGeneration)) == CLAIMS
+    assert world.machine.state.counts["unlikely_generation"] == CLAIMS + 1
 
 
 def test_with_a_raised_generation_all_assignments_go_out_again() -> None:

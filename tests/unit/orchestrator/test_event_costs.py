@@ -188,7 +188,7 @@ def cancelled(crowd: Crowd) -> Iterator[ev.Event]:
 
 
 def assignment_seen(crowd: Crowd) -> Iterator[ev.Event]:
-    said = crowd.machine.state.published[crowd.placed()[0]]
+    said = crowd.machine.state.published[crowd.placed()[0]].generation
     yield from (ev.AssignmentSeen("d0005", said) for _ in NUMBERS())
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from orchestrator.adapters.journal import Journal
 from orchestrator.run_record import Outcome, RunRecord
-from wire.errors import DiskFull, OperatorError
+from wire.errors import CrowdpipeError, DiskFull, OperatorError
 from wire.messages.requests import RunOptions
 
 LIMIT_S = 20.0
@@ -52,6 +52,29 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def reopened(journal: Journal, path: Path) -> Journal:
     journal.close()
     return Journal(path)
+
+
+def test_a_number_that_it_cannot_keep_is_refused_and_it_goes_on(journal: Journal, answers: Answers):
+    journal.raise_generation(1 << 63, answers.to("huge"))
+    journal.raise_generation(6, answers.to("fits"))
+    name, (generation, error) = answers.next()
+    assert (name, generation) == ("huge", None)
+    assert isinstance(error, OperatorError)
+    assert answers.next() == ("fits", (7, None))
+
+
+def test_one_that_can_write_nothing_any_more_says_so_and_takes_nothing(
+    tmp_path: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch
+):
+    journal = Journal(tmp_path / "journal.sqlite", died=answers.to("died"))
+    monkeypatch.setattr(journal, "_write", None)
+    journal.raise_generation(1, answers.to("never"))
+    name, (error,) = answers.next()
+    assert name == "died"
+    assert "journal" in str(error)
+    with pytest.raises(CrowdpipeError):
+        journal.raise_generation(2, answers.to("never"))
+    journal.close()
 
 
 def test_a_generation_rises_above_what_was_asked_and_above_itself(tmp_path: Path, answers: Answers):

@@ -25,7 +25,7 @@ UNIONS = (Command, DeviceEvent, Request, Response)
 TYPES = [*message_types(), FrameHead]  # the head is built by its fields' names alone
 WRONG: dict[Any, tuple[Any, ...]] = {  # what is no value of a scalar type
     int: ("1", 1.0, True, [1], {}, MAX_INT + 1, -MAX_INT - 1),
-    float: ("1.5", False, [1.5], {}, MAX_INT, -MAX_INT),
+    float: ("1.5", False, [1.5], {}, MAX_INT + 1, -MAX_INT - 1),
     str: (1, True, ["x"], {}),
     bool: (0, 1, "true", []),
 }
