@@ -19,7 +19,8 @@ from wire.frame_head import FrameHead
 from wire.frames import peek
 from wire.ids import ActivationId
 from wire.outbox import Message
-from wire.parts import Part, Reassembly, Transfer
+from wire.parts import Part, Transfer
+from wire.reassembly import Reassembly
 
 REASSEMBLY_NBYTES = 256 << 20
 REASSEMBLY_S = 60.0
@@ -83,10 +84,10 @@ class InboundFrames:
 
     def _taken(self, sender: str, part: Part, now: float) -> FrameHead | None:
         """The header of the frame that this part completes, kept."""
-        if not self._admitted(sender, part):
+        if not self._admitted(sender, part, now):
             return None
         with self._guard:
-            whole = self._reassembly.add(sender, part, now)
+            whole = self._reassembly.add(sender, part, now, self._keeper.held_nbytes)
         if part.count > 1:
             self._give_credit(sender, part)
         if whole is None:
@@ -100,17 +101,17 @@ class InboundFrames:
         self._keeper.keep(sender, header, frame)
         return header
 
-    def _admitted(self, sender: str, part: Part) -> bool:
+    def _admitted(self, sender: str, part: Part, now: float) -> bool:
         """Whether to take this part now. A frame that can never be taken is told once and its
         parts are credited, so that its sender comes to an end with it."""
         if part.total_nbytes > self._bound_nbytes:
             self._refuse(sender, part)
             return False
+        held_nbytes = self._keeper.held_nbytes
         with self._guard:
-            taken = self._keeper.held_nbytes + self._reassembly.nbytes
-            known = self._reassembly.knows(sender, part.transfer)
-        if known or taken + part.total_nbytes <= self._bound_nbytes:
-            return True
+            if self._reassembly.admits(sender, part, now, held_nbytes):
+                return True
+            taken = held_nbytes + self._reassembly.nbytes
         if part.count > 1:
             return False  # without a credit its sender offers it again
         raise QueueFull(f"{taken} bytes of frames wait here already; send it again later")

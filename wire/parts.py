@@ -2,8 +2,8 @@
 
 A frame larger than a packet may be travels in parts, each naming its activation, attempt, index,
 count and the frame's whole length, so that they may come in any order, twice, or not at all. The
-reader puts them together within a bound in bytes and a limit in time, and returns credits to the
-sender (see `wire.credits`). Payloads are little-endian: magic (2 bytes), kind (u8), run (u8 length,
+reader puts them together (see `wire.reassembly`) and returns credits to the sender (see
+`wire.credits`). Payloads are little-endian: magic (2 bytes), kind (u8), run (u8 length,
 UTF-8), item, cut, attempt, index, count (u32 each), total bytes (u64), then the part's bytes. A
 credit is the same without bytes: its index is the part that arrived.
 """
@@ -11,9 +11,8 @@ credit is the same without bytes: its index is the part that arrived.
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wire.errors import Malformed, TooLarge
 from wire.ids import ActivationId, is_name
@@ -25,7 +24,6 @@ LARGE_PART_NBYTES = 512 << 10
 FAST_LINK_NBYTES_PER_S = 10e6
 PACKET_SLACK_NBYTES = 4 << 10  # topic, properties and our own head, below a packet's limit
 MAX_PARTS = 1 << 16
-MAX_UNFINISHED = 1024
 _MAGIC = b"CP"
 _PART, _CREDIT = 0, 1
 _START = struct.Struct("<2sBB")
@@ -139,133 +137,3 @@ def _plausible(part: Part) -> bool:
     """A single part is the whole frame; of several, each has at least a byte."""
     size, others = len(part.data), part.count - 1
     return size == part.total_nbytes if not others else 0 < size <= part.total_nbytes - others
-
-
-@dataclass(slots=True)
-class _Unfinished:
-    count: int
-    total_nbytes: int
-    deadline: float
-    nbytes: int = 0
-    pieces: dict[int, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Abandoned:
-    """A frame given up before it was whole; no drop is silent."""
-
-    sender: str
-    transfer: Transfer
-    reason: str
-
-
-class Reassembly:
-    """Puts parts together, per sender. Pure: the time comes with each call.
-
-    At most `max_nbytes` are reserved by unfinished frames, at most `max_frame_nbytes` by one, and
-    at most `MAX_UNFINISHED` wait: a frame beyond that is refused with `TooLarge` at its first
-    part. One that is not whole `timeout_s` after its last part is given up, which `expire` tells.
-    Finished frames are not remembered: a late repeat of a part waits, and is given up.
-    """
-
-    def __init__(
-        self, max_nbytes: int, timeout_s: float = 60.0, max_frame_nbytes: int | None = None
-    ) -> None:
-        self.max_nbytes = max_nbytes
-        self.max_frame_nbytes = max_nbytes if max_frame_nbytes is None else max_frame_nbytes
-        self.timeout_s = timeout_s
-        self._reserved = 0  # the announced lengths of all unfinished frames
-        # The one heard of longest ago is first: every deadline is as long after its last part.
-        self._unfinished: OrderedDict[tuple[str, Transfer], _Unfinished] = OrderedDict()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes reserved by unfinished frames: their whole announced lengths."""
-        return self._reserved
-
-    def add(self, sender: str, part: Part, now: float) -> Buffer | None:
-        """The whole frame if this was its last missing part. A single part passes straight
-        through. `TooLarge` at the bound; `Malformed` if it contradicts the parts before it,
-        which are then forgotten, so that a sending anew is not held up by them."""
-        if part.count == 1:
-            return part.data
-        key = (sender, part.transfer)
-        frame = self._unfinished.get(key) or self._begin(key, part, now)
-        frame.deadline = now + self.timeout_s
-        self._unfinished.move_to_end(key)
-        if (frame.count, frame.total_nbytes) != (part.count, part.total_nbytes):
-            self._remove(key)
-            raise Malformed(f"parts of {part.transfer.activation} disagree on its length")
-        if part.index not in frame.pieces:
-            frame.pieces[part.index] = bytes(part.data)
-            frame.nbytes += len(part.data)
-        if frame.nbytes > frame.total_nbytes:
-            self._remove(key)
-            raise Malformed(f"parts of {part.transfer.activation} are longer than announced")
-        return self._finish(key, frame) if len(frame.pieces) == frame.count else None
-
-    def _begin(self, key: tuple[str, Transfer], part: Part, now: float) -> _Unfinished:
-        if part.total_nbytes > self.max_frame_nbytes:
-            raise TooLarge(
-                f"{part.transfer.activation} of {part.total_nbytes} bytes is over the limit of "
-                f"{self.max_frame_nbytes} for a frame"
-            )
-        if self._reserved + part.total_nbytes > self.max_nbytes:
-            raise TooLarge(
-                f"{part.transfer.activation} of {part.total_nbytes} bytes does not fit: "
-                f"{self._reserved} of {self.max_nbytes} bytes are taken by unfinished frames"
-            )
-        if len(self._unfinished) >= MAX_UNFINISHED:
-            raise TooLarge(
-                f"{part.transfer.activation} does not fit: {MAX_UNFINISHED} frames are unfinished"
-            )
-        frame = _Unfinished(part.count, part.total_nbytes, now + self.timeout_s)
-        self._unfinished[key] = frame
-        self._reserved += frame.total_nbytes
-        return frame
-
-    def _remove(self, key: tuple[str, Transfer]) -> None:
-        frame = self._unfinished.pop(key, None)
-        if frame is not None:
-            self._reserved -= frame.total_nbytes
-
-    def _finish(self, key: tuple[str, Transfer], frame: _Unfinished) -> bytes:
-        self._remove(key)
-        if frame.nbytes != frame.total_nbytes:
-            raise Malformed(f"parts of {key[1].activation} do not add up to its length")
-        return b"".join(frame.pieces[index] for index in range(frame.count))
-
-    def expire(self, now: float) -> list[Abandoned]:
-        """Give up what has waited too long, and say what it was."""
-        abandoned = []
-        while (key := self._oldest()) is not None and self._unfinished[key].deadline <= now:
-            frame = self._unfinished[key]
-            self._remove(key)
-            reason = f"{len(frame.pieces)} of {frame.count} parts came in {self.timeout_s:g} s"
-            abandoned.append(Abandoned(*key, reason))
-        return abandoned
-
-    def _oldest(self) -> tuple[str, Transfer] | None:
-        return next(iter(self._unfinished), None)
-
-    def knows(self, sender: str, transfer: Transfer) -> bool:
-        """Whether parts of it wait here for others."""
-        return (sender, transfer) in self._unfinished
-
-    def forget(self, sender: str, transfer: Transfer) -> None:
-        self._remove((sender, transfer))
-
-    def wake_at(self) -> float | None:
-        """When `expire` has something to do."""
-        oldest = self._oldest()
-        return None if oldest is None else self._unfinished[oldest].deadline
-
-    def validate(self) -> None:
-        """Raise `AssertionError` if an invariant does not hold: for tests."""
-        frames = list(self._unfinished.values())
-        assert self._reserved == sum(frame.total_nbytes for frame in frames) <= self.max_nbytes
-        deadlines = [frame.deadline for frame in frames]
-        assert deadlines == sorted(deadlines), "the first is the one that is given up first"
-        for frame in frames:
-            assert frame.nbytes == sum(map(len, frame.pieces.values())) <= frame.total_nbytes
-            assert 0 < len(frame.pieces) < frame.count

@@ -35,7 +35,8 @@ from wire.messages.events import EventBatch
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
 from wire.messages.telemetry import Telemetry
-from wire.parts import Credit, Reassembly, Transfer, decode, encode_credit, encode_part, split
+from wire.parts import Credit, Transfer, decode, encode_credit, encode_part, split
+from wire.reassembly import Reassembly
 from wire.record import decode as read_record
 from wire.record import encode
 from wire.topics import ORCHESTRATOR, Topics

@@ -49,8 +49,9 @@ from wire.messages.requests import (
     RunOptions,
     Submit,
 )
-from wire.parts import PART_NBYTES, Credit, Reassembly, Transfer, encode_credit, encode_part, split
+from wire.parts import PART_NBYTES, Credit, Transfer, encode_credit, encode_part, split
 from wire.parts import decode as read_piece
+from wire.reassembly import Reassembly
 from wire.record import decode, encode
 from wire.topics import ORCHESTRATOR, Topics, client_party
 

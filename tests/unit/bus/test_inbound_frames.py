@@ -52,6 +52,12 @@ def test_at_the_bound_parts_get_no_credit_until_there_is_room(b: Side):
     assert len(b.arrived) == 1
 
 
+def test_what_a_stranger_announces_keeps_nobody_out(b: Side):
+    b.receive("liar", Part(Transfer(name(1), 0), 0, 2, BOUND, b"x" * 36))
+    b.receive(SENDER, *parts_of(frame(0, BOUND - 2 * PART_NBYTES)))
+    assert [sender for sender, _ in b.arrived] == [SENDER]
+
+
 def test_at_the_bound_a_small_frame_is_told_as_lost(b: Side):
     b.held_nbytes = BOUND
     b.receive(SENDER, *parts_of(frame()))

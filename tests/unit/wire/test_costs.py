@@ -10,7 +10,8 @@ from tests.support.calls import count_calls
 from wire.credits import CreditWindow
 from wire.ids import ActivationId
 from wire.outbox import Message, Numbered, Outbox
-from wire.parts import Credit, Part, Reassembly, Transfer, split
+from wire.parts import Credit, Part, Transfer, split
+from wire.reassembly import Reassembly
 
 FEW, MANY = 1, 1000
 MOST_GROWTH = 1.5
@@ -59,13 +60,13 @@ def acknowledge(count: int) -> Callable[[], object]:
 def reassembly_of(count: int) -> Reassembly:
     reassembly = Reassembly(1 << 30)
     for item in range(count):
-        reassembly.add("a", parts_of(item)[0], float(item))
+        reassembly.add(f"s{item}", parts_of(item)[0], float(item))
     return reassembly
 
 
 def add_part(count: int) -> Callable[[], object]:
     reassembly = reassembly_of(count)
-    return lambda: reassembly.add("a", parts_of(0)[1], 2000.0)
+    return lambda: reassembly.add("s0", parts_of(0)[1], 2000.0)
 
 
 def expire_one_frame(count: int) -> Callable[[], object]:

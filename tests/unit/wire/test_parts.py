@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.credits import MOST_STALLS, CreditWindow
-from wire.errors import CrowdpipeError, Malformed, TooLarge
+from wire.errors import CrowdpipeError, Malformed
 from wire.ids import ActivationId
 from wire.parts import (
     LARGE_PART_NBYTES,
     MAX_PARTS,
-    MAX_UNFINISHED,
     PART_NBYTES,
     Credit,
     Part,
-    Reassembly,
     Transfer,
     decode,
     encode_credit,
@@ -27,6 +25,7 @@ from wire.parts import (
     part_nbytes,
     split,
 )
+from wire.reassembly import Reassembly
 
 TRANSFER = Transfer(ActivationId("r", 1, 2), 0)
 OTHER = Transfer(ActivationId("r", 2, 2), 0)
@@ -85,38 +84,6 @@ def test_every_truncated_head_is_refused() -> None:
 def test_a_credit_comes_back_as_it_was() -> None:
     sent = Credit(TRANSFER, 3, 7)
     assert decode(encode_credit(sent)) == sent
-
-
-def test_unfinished_frames_take_no_more_than_the_bound() -> None:
-    reassembly = Reassembly(100)
-    reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
-    with pytest.raises(TooLarge, match="does not fit"):
-        reassembly.add("b", pieces(bytes(60), 30)[0], 0.0)
-
-
-def test_a_frame_that_stays_unfinished_is_given_up_aloud() -> None:
-    reassembly = Reassembly(100, timeout_s=5)
-    reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
-    assert reassembly.wake_at() == 5
-    reassembly.validate()
-    assert reassembly.expire(4.9) == []
-    (abandoned,) = reassembly.expire(5.0)
-    assert (abandoned.sender, abandoned.transfer) == ("a", TRANSFER)
-    assert reassembly.nbytes == 0
-
-
-def test_parts_that_disagree_are_refused() -> None:
-    reassembly = Reassembly(1000)
-    reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
-    with pytest.raises(Malformed, match="disagree"):
-        reassembly.add("a", pieces(bytes(90), 30)[1], 0.0)
-
-
-def test_the_same_activation_of_two_senders_is_kept_apart() -> None:
-    reassembly = Reassembly(1000)
-    first, second = pieces(bytes(60), 30)
-    assert reassembly.add("a", first, 0.0) is None
-    assert reassembly.add("b", second, 0.0) is None
 
 
 def test_parts_are_smaller_than_the_brokers_packets() -> None:
@@ -289,53 +256,6 @@ def test_every_frame_arrives_whole_whatever_is_lost(sizes: list[int], data: Any)
             continue
         in_flight += window.credited("b", credit(part), now)
     assert whole == {(item, bytes([item] * size)) for item, size in enumerate(sizes)}
-
-
-class TestReassemblyBounds:
-    def test_a_frame_over_its_own_limit_is_refused_at_its_first_part(self) -> None:
-        reassembly = Reassembly(1000, max_frame_nbytes=50)
-        with pytest.raises(TooLarge, match="limit of 50 for a frame"):
-            reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
-        assert reassembly.nbytes == 0
-
-    def test_so_many_frames_may_be_unfinished_and_no_more(self) -> None:
-        reassembly = Reassembly(1 << 30)
-        for item in range(MAX_UNFINISHED):
-            transfer = Transfer(ActivationId("r", item, 0), 0)
-            reassembly.add("a", pieces(b"ab", 1, transfer)[0], 0.0)
-        with pytest.raises(TooLarge, match="are unfinished"):
-            reassembly.add("b", pieces(b"ab", 1)[0], 0.0)
-
-    def test_after_parts_that_disagree_the_frame_can_be_sent_anew(self) -> None:
-        reassembly = Reassembly(1000)
-        reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
-        first, second, third = pieces(b"x" * 90, 30)
-        with pytest.raises(Malformed, match="disagree"):
-            reassembly.add("a", first, 0.0)
-        assert reassembly.nbytes == 0
-        arrived = [reassembly.add("a", part, 0.0) for part in (second, first, third)]
-        assert arrived == [None, None, b"x" * 90]
-
-    def test_parts_longer_than_announced_are_refused(self) -> None:
-        reassembly = Reassembly(1000)
-        reassembly.add("a", Part(TRANSFER, 0, 3, 12, b"12345678"), 0.0)
-        with pytest.raises(Malformed, match="longer than announced"):
-            reassembly.add("a", Part(TRANSFER, 1, 3, 12, b"12345678"), 0.0)
-        assert reassembly.nbytes == 0
-
-    def test_parts_that_do_not_add_up_are_refused(self) -> None:
-        reassembly = Reassembly(1000)
-        reassembly.add("a", Part(TRANSFER, 0, 2, 12, b"1234"), 0.0)
-        with pytest.raises(Malformed, match="do not add up"):
-            reassembly.add("a", Part(TRANSFER, 1, 2, 12, b"1234"), 0.0)
-        assert reassembly.nbytes == 0
-
-    def test_a_forgotten_frame_gives_its_room_back(self) -> None:
-        reassembly = Reassembly(100)
-        reassembly.add("a", pieces(bytes(60), 30)[0], 0.0)
-        reassembly.forget("a", TRANSFER)
-        assert reassembly.nbytes == 0
-        reassembly.add("b", pieces(bytes(60), 30)[0], 0.0)
 
 
 @pytest.mark.parametrize(
