@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from bus.program_log import log_to_stderr
 from crowdpipe.cli.app import build
 from crowdpipe.serving.signals import Interrupted, ending_signals_raise
 from wire.errors import CrowdpipeError
@@ -18,6 +19,7 @@ DEBUG_VARIABLE = "CROWDPIPE_DEBUG"
 
 def main() -> int:
     """Run the command that `sys.argv` names; exits with its code."""
+    log_to_stderr("warning", "%(message)s")
     try:
         with ending_signals_raise():  # typer's own ending differs from version to version
             build()()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
 
+from bus.program_log import log_to_stderr
 from edge_agent import __version__
 from edge_agent.adapters.deferred import deferred_modules
 
@@ -67,20 +67,11 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         settings = read_settings(flags, os.environ, config)
-        _log_to_stderr(settings.log)
+        log_to_stderr(settings.log)
         return run(settings, validated=validated)
     except CrowdpipeError as error:
         print(f"crowdpipe-agent: {error}", file=sys.stderr)
         return error.exit_code
-
-
-def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format="%(asctime)s %(levelname).1s %(message)s",
-        datefmt="%H:%M:%S",
-    )
 
 
 if __name__ == "__main__":

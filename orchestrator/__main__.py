@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import signal
 import sys
 from pathlib import Path
 from types import FrameType
 
+from bus.program_log import log_to_stderr
 from orchestrator import __version__
 from orchestrator.shell.orchestrator import Orchestrator
 from orchestrator.shell.settings import LOG_LEVELS, default_file, read_settings
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     config = flags.pop("config") or default_file(os.environ)
     try:
         settings = read_settings(flags, os.environ, config)
-        _log_to_stderr(settings.log)
+        log_to_stderr(settings.log)
         orchestrator = Orchestrator(settings, validated=validated)
         _end_on_signals(orchestrator)
         orchestrator.run_forever()
@@ -81,18 +81,6 @@ def _end_on_signals(orchestrator: Orchestrator) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)
-
-
-def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format="%(asctime)s %(levelname).1s %(message)s",
-        datefmt="%H:%M:%S",
-    )
-    # What httpx logs is told again, in our words, by the adapters.
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+REASON_LENGTH = 2_000  # it may quote what a peer sent, and travels on in messages and records
+
 
 class CrowdpipeError(Exception):
     """Base of all typed errors. `kind` is stable and travels on the wire."""
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, reason: str = "") -> None:
+        long = len(reason) > REASON_LENGTH
+        super().__init__(f"{reason[:REASON_LENGTH]} …" if long else reason)
 
     @property
     def reason(self) -> str:

@@ -142,7 +142,7 @@ def _tagged(options: list[Any]) -> Reader:
         tag = plain.get("type") if isinstance(plain, dict) else None
         read_one = readers.get(tag) if isinstance(tag, str) else None
         if read_one is None:
-            raise Misfit(f"unknown type {tag!r}")
+            raise Misfit(f"unknown type {tag!r:.80}")
         return read_one(plain)
 
     return read
@@ -151,7 +151,7 @@ def _tagged(options: list[Any]) -> Reader:
 def _literal(options: tuple[Any, ...]) -> Reader:
     def read(plain: Any) -> Any:
         if plain not in options or isinstance(plain, bool):
-            raise Misfit(f"{plain!r} is none of {options}")
+            raise Misfit(f"{plain!r:.80} is none of {options}")
         return plain
 
     return read
@@ -207,7 +207,7 @@ def _mapping(kinds: tuple[Any, ...]) -> Reader:
             for key, entry in plain.items():
                 found[key] = read_one(entry)
         except Misfit as misfit:
-            misfit.inside(f".{key}")
+            misfit.inside(f".{key:.80}")
             raise
         return found
 

@@ -189,7 +189,7 @@ class Topics:
         root = self.control_root + "/"
         parsed = _found(topic[len(root) :].split("/")) if topic.startswith(root) else None
         if parsed is None:
-            raise Malformed(f"{topic!r} is no topic of ours")
+            raise Malformed(f"{topic!r:.200} is no topic of ours")
         return parsed
 
     def sender(self, topic: str) -> tuple[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bus.program_log import log_to_stderr
 from crowdpipe.cli.options import Home, Json, example, home_of
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def up(
     """Start broker, model store and orchestrator, and serve until Ctrl-C."""
     if log not in LOG_LEVELS:
         raise typer.BadParameter(f"--log is one of {', '.join(LOG_LEVELS)}")
-    logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname).1s %(message)s")
-    # What it logs as errors is told again, in our words, by who uses it.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    log_to_stderr(log)
     from crowdpipe.cli.console import say
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.serving.system import System, SystemSettings
