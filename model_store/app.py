@@ -66,12 +66,21 @@ _STATUS_OF_PUT: dict[type[CrowdpipeError], int] = {BlobMissing: 409, BlobCorrupt
 _KIND_OF_STATUS = {404: "not_found", 405: "not_allowed"}
 
 
-def create_app(blobs: UploadedBlobs, manifests: ManifestStore, authorise: Authorise) -> FastAPI:
-    """The application around one store. `authorise` says which role a user has."""
+def create_app(
+    blobs: UploadedBlobs,
+    manifests: ManifestStore,
+    authorise: Authorise,
+    know: Callable[[str], None] = lambda address: None,
+) -> FastAPI:
+    """The application around one store. `authorise` says which role a user has; `know` is told
+    from which address one came with a valid secret."""
     app = FastAPI(title="crowdpipe model store", docs_url=None, redoc_url=None, openapi_url=None)
 
     def may(request: Request, roles: frozenset[Role], what: str) -> None:
-        check_may(role_of(request.headers.get("authorization"), authorise), roles, what)
+        role = role_of(request.headers.get("authorization"), authorise)
+        if request.client is not None:
+            know(request.client.host)
+        check_may(role, roles, what)
 
     _add_errors(app)
     _add_blobs(app, blobs, may)

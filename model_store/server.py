@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -15,13 +16,14 @@ import uvicorn
 from model_store.access import Authorise
 from model_store.app import create_app
 from model_store.blobs import FolderBlobs
+from model_store.connection_limits import ConnectionLimits
+from model_store.http_protocol import HttpProtocol
 from model_store.manifests import Manifests
 from wire.errors import OperatorError, PortTaken, StoreUnreachable, TimedOut
 
 START_LIMIT_S = 10.0
 STOP_LIMIT_S = 10.0
 FAREWELL_S = 3  # what downloads get to finish when the store stops
-MAX_CONNECTIONS = 512  # beyond it, status 503
 BACKLOG = 128
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
@@ -56,8 +58,9 @@ class StoreServer:
             return
         listener = take_port(self.host, self.port)
         self.port = listener.getsockname()[1]
-        app = create_app(self.blobs, self.manifests, self._authorise)
-        server = _Server(_configuration(app))
+        limits = ConnectionLimits()
+        app = create_app(self.blobs, self.manifests, self._authorise, limits.know)
+        server = _Server(_configuration(app, limits))
         thread = threading.Thread(
             target=server.run, args=([listener],), name="model-store", daemon=True
         )
@@ -111,14 +114,14 @@ class _Server(uvicorn.Server):
             self.ready.set()
 
 
-def _configuration(app: object) -> uvicorn.Config:
+def _configuration(app: object, limits: ConnectionLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
         log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        http=partial(HttpProtocol, limits),  # type: ignore[arg-type]  # called as a class is
         timeout_keep_alive=30,
         timeout_graceful_shutdown=FAREWELL_S,
     )
