@@ -316,7 +316,7 @@ class FakeAgent:
         to = self._dependent(made)
         self.say(
             dev.TaskDone(
-                task, self.world.now, 0.0, 0.0, seconds, 0.0, 100, 100, 100, parked=to is None
+                task, self.world.now, 0.0, 0.0, seconds, 0.0, 100, 100, 100, to is None, to
             )
         )
         if to is None:

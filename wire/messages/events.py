@@ -34,8 +34,8 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """`parked`: no dependent was known, the output is kept here. Bytes are of whole frames;
-    raw bytes are of the tensors before encoding."""
+    """`parked`: no dependent was known, the output is kept here; else it goes to `to`. Bytes are
+    of whole frames; raw bytes are of the tensors before encoding."""
 
     type: ClassVar[str] = "task_done"
     task: TaskId
@@ -48,6 +48,7 @@ class TaskDone:
     output_nbytes: int
     output_raw_nbytes: int
     parked: bool = False
+    to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

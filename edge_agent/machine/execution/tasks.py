@@ -47,8 +47,8 @@ def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
             agent.instruct(ForgetFrame(task.makes, "output"))
         return
     output = _hold(agent, event, now)
-    _route(agent, output, now)
-    agent.report(_done(agent, event, entry, output, now))
+    to = _route(agent, output, now)
+    agent.report(_done(agent, event, entry, output, to))
     agent.finished.put((task.run, task.item, task.first, task.last), task.attempt)
     _leave(agent, entry, "done", now)
 
@@ -112,9 +112,9 @@ def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
     return output
 
 
-def _route(agent: Agent, output: HeldOutput, now: float) -> None:
-    """A `send` command that came before the output overrides the assignment's dependents, until a
-    newer assignment arrives."""
+def _route(agent: Agent, output: HeldOutput, now: float) -> str | None:
+    """Whom it goes to, None if it is parked. A `send` command that came before the output overrides
+    the assignment's dependents, until a newer assignment arrives."""
     to = dependent_of(agent, output)
     requested = agent.requested_sends.pop(output.name)
     if requested is not None and requested[1] == agent.stamp:
@@ -123,14 +123,15 @@ def _route(agent: Agent, output: HeldOutput, now: float) -> None:
         agent.held.move_output(output, "parked", now, "nobody is listed for it")
     else:
         forward(agent, output, to, now)
+    return to
 
 
 def _done(
-    agent: Agent, event: TaskExecuted, entry: HeldInput, output: HeldOutput, now: float
+    agent: Agent, event: TaskExecuted, entry: HeldInput, output: HeldOutput, to: str | None
 ) -> TaskDone:
     return TaskDone(
         task=event.task,
-        at_s=now,
+        at_s=agent.now,
         waited_s=agent.slot.waited_s,
         decode_s=event.decode_s,
         compute_s=event.compute_s,
@@ -138,7 +139,8 @@ def _done(
         input_nbytes=entry.head.nbytes,
         output_nbytes=output.head.nbytes,
         output_raw_nbytes=output.head.raw_nbytes,
-        parked=output.life.state == "parked",
+        parked=to is None,
+        to=to,
     )
 
 

@@ -144,17 +144,21 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
     note(state, item, "done", cut, device)
     plan = state.plan_of(item)
     if plan is not None and item.state == "admitted":
-        _note_sent(state, plan, item, cut, device, told.parked)
+        _note_sent(state, plan, item, cut, device, told)
         recovery.resend_all(state, plan, item)
 
 
 def _note_sent(
-    state: State, plan: Plan, item: Item, cut: int, device: Device, parked: bool
+    state: State, plan: Plan, item: Item, cut: int, device: Device, told: TaskDone
 ) -> None:
-    """To whom the device has sent the output, as far as its assignment tells."""
-    if parked:
+    """To whom the device has sent the output: it says so. Its newest assignment would not tell: it
+    may have been obeyed since, and the output be on its way to a device that is gone."""
+    if told.parked:
         item.parked[cut] = device.name
         item.sent.pop(cut, None)
+        return
+    if told.to is not None and (told.to == ORCHESTRATOR or told.to in state.devices):
+        item.sent[cut] = told.to
         return
     published = state.published.get(device.name)
     if cut == plan.end:

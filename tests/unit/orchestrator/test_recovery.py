@@ -49,6 +49,24 @@ def test_items_go_on_from_the_deepest_device_that_still_holds_their_output() -> 
     assert results(world, 1)
 
 
+def test_what_was_sent_to_a_device_that_died_is_sent_again_though_the_news_come_late() -> None:
+    """It says so after it has obeyed the next assignment, which lists another dependent."""
+    world = three(4, compute_s=0.2)
+    world.submit(items=1, options=IN_THREE)
+    world.run_for(
+        20.0, lambda: any("first=0" in text for _, _, text in world.happened("TaskStarted"))
+    )
+    sender, dead = serving(world, 0), serving(world, 2)
+    flush = sender.flush_events
+    sender.flush_events = lambda: world.later(1.0, flush)  # type: ignore[method-assign]
+    world.run_for(5.0, lambda: bool(dead.inputs))
+    dead.die()
+    begun = world.now
+    world.complete(items=1)
+    assert results(world, 1)
+    assert world.now - begun < 5.0
+
+
 def test_without_any_holder_the_input_is_sent_again_under_a_higher_attempt() -> None:
     world = three(5, compute_s=0.2)
     world.submit(items=1, options=IN_THREE)
