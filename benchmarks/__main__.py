@@ -35,6 +35,7 @@ SUBJECTS = (
     "planner",
     "growth",
     "energy",
+    "faults",
 )
 WRONG_REQUEST = 2
 WIDE = 150  # characters of a line in a file
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join(SUBJECTS)}")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; every row all the same")
+    parser.add_argument("--trials", type=int, default=0, metavar="N", help="of the subject faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures here")
     parser.add_argument("--page", type=Path, metavar="FILE.md", help="write the results as a page")
@@ -97,7 +99,7 @@ def _run(asked: argparse.Namespace, console: Console) -> int:
     work = work_of(asked.model, asked.cache, console.print, _named(asked.cells))
     report = Report(machine(), work.name, asked.quick)
     try:
-        with Bench(work, Options(asked.quick), console.print) as bench:
+        with Bench(work, Options(asked.quick, asked.trials), console.print) as bench:
             for name in names:
                 report.add(name, _measure(name, bench))
                 report.write(asked.json, asked.pictures, asked.page)

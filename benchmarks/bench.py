@@ -25,9 +25,11 @@ WARM_ITEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`quick`: fewer rounds, every row all the same. `pictures`: the folder they go to."""
+    """`quick`: fewer rounds, every row all the same. `pictures`: the folder they go to. `trials`:
+    so many of a subject that has trials; 0: as many as suit it."""
 
     quick: bool = False
+    trials: int = 0
     pictures: Path | None = None
 
 

@@ -44,13 +44,13 @@ from wire.messages.state import DeviceState
 from wire.parts import (
     PART_NBYTES,
     Credit,
-    Reassembly,
     Transfer,
     encode_credit,
     encode_part,
     split,
 )
 from wire.parts import decode as read_piece
+from wire.reassembly import Reassembly
 from wire.record import decode, encode
 from wire.topics import ORCHESTRATOR, Topics
 

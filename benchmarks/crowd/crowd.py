@@ -50,6 +50,7 @@ PARTITIONS = 4  # and so many devices serve
 SYNC_S = 0.001  # until the journal has something on disk
 SEARCH_S = 0.05  # of the crowd's time, however long the search takes
 IDLE_CLIENTS = 100
+TELEMETRY_EVERY_S = 10.0
 BEATS = 40  # telemetry messages while a run is under way, from one device after the other
 BEAT_S = 0.01
 RESIDENCIES = 20
@@ -122,7 +123,7 @@ class Crowd:
 
     def start(self) -> dict[str, Cost]:
         """The orchestrator starts anew: its journal, then all that is retained, in the order in
-        which a broker hands it out, then what devices answer."""
+        which a broker hands it out. Then, not counted, each device says its next telemetry."""
         generation = FORMER_STAMP[0] + 1
         runs = tuple(map(self._idle_run, range(self.runs)))
         self._handle(ev.Started("boot", generation, runs, STORE_BASE), "start")
@@ -134,6 +135,9 @@ class Crowd:
         for number in range(self.devices):
             self._handle(ev.AssignmentSeen(name_of(number), FORMER_STAMP[0]), "start")
         costs = self.meter.take()
+        for number in range(self.devices):
+            self.clock.later(TELEMETRY_EVERY_S * number / self.devices, self._beat)
+        self._pass(TELEMETRY_EVERY_S, lambda: False)
         self._settle()
         return costs
 

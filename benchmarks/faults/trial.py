@@ -1,0 +1,115 @@
+"""One run of all items while something fails; what came of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+
+from benchmarks.faults.fault import FAULTS, Striker, Struck
+from benchmarks.faults.system import FaultySystem
+from crowdpipe.items_file import Arrays
+from wire.errors import CrowdpipeError
+
+PAIRS = 1 / 3  # of all trials have two faults
+COLD = 1 / 5  # of them begin with empty caches
+STRETCH = 1.3  # faults strike until a little after the time that an undisturbed run takes
+
+
+@dataclass(slots=True)
+class Trial:
+    """`came`: when each result came, in order. `wrong`: items whose result is not the whole
+    model's, bit for bit. `error`: what ended the run, or a device, before its time."""
+
+    faults: tuple[str, ...]
+    cold: bool
+    items: int
+    counts: Counter[int] = field(default_factory=Counter)
+    came: list[float] = field(default_factory=list)
+    wrong: list[int] = field(default_factory=list)
+    struck: list[Struck] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def whole(self) -> bool:
+        once = len(self.counts) == self.items and self.duplicates == 0
+        return once and not self.wrong and not self.error
+
+    @property
+    def duplicates(self) -> int:
+        return sum(count - 1 for count in self.counts.values())
+
+    def recovery_s(self, struck: Struck) -> float | None:
+        """The longest that nothing came after the system could go on; None if all was over."""
+        after = [at for at in self.came if at > struck.able_at]
+        if not after:
+            return None
+        begun = [struck.able_at, *after[:-1]]
+        return max(later - earlier for earlier, later in zip(begun, after, strict=True))
+
+
+def undisturbed(system: FaultySystem, partitions: int) -> float:
+    """Seconds that a warm run takes without a fault."""
+    begun = time.monotonic()
+    with system.session(partitions) as session:
+        list(session.run_many(system.work.items))
+    return time.monotonic() - begun
+
+
+def tried(
+    system: FaultySystem,
+    expected: Sequence[Arrays],
+    partitions: int,
+    usual_s: float,
+    random: Random,
+) -> Trial:
+    """A trial with the faults that chance gives it; the system is whole again afterwards."""
+    kinds = list(FAULTS)
+    names = random.sample(kinds, 2) if random.random() < PAIRS else [random.choice(kinds)]
+    trial = Trial(tuple(names), random.random() < COLD, len(expected))
+    if trial.cold:
+        system.empty_caches()
+        system.await_ready()
+    over = threading.Event()
+    strikers = [
+        Striker(name, system, Random(random.random()), random.uniform(0, STRETCH * usual_s), over)
+        for name in names
+    ]
+    try:
+        _run(system, trial, expected, partitions, strikers)
+    finally:
+        over.set()
+        for striker in strikers:
+            striker.join()
+            trial.error = trial.error or (str(striker.error) if striker.error else "")
+            if striker.struck is not None:
+                trial.struck.append(striker.struck)
+        system.mend()
+    return trial
+
+
+def _run(
+    system: FaultySystem,
+    trial: Trial,
+    expected: Sequence[Arrays],
+    partitions: int,
+    strikers: Sequence[Striker],
+) -> None:
+    try:
+        with system.session(partitions) as session:
+            results = session.run_many(system.work.items, ordered=False)
+            for striker in strikers:
+                striker.start()
+            for index, outputs in results:
+                trial.came.append(time.monotonic())
+                trial.counts[index] += 1
+                whole = expected[index].values()
+                if not all(map(np.array_equal, outputs, whole)):
+                    trial.wrong.append(index)
+    except CrowdpipeError as error:
+        trial.error = f"{type(error).__name__}: {error}"
