@@ -41,13 +41,17 @@ class Probe:
     def __enter__(self) -> Probe:
         self._client.username_pw_set(self._url.user, self._url.secret)
         self._client.on_message = self._hear
+        self._client.on_connect = self._listen
         try:
             self._client.connect(self._url.host, self._url.port, clean_start=True)
         except OSError as error:
             raise BrokerUnreachable(f"no broker answers at {self._url.shown}: {error}") from None
-        self._client.subscribe(self._responses, qos=1)
         self._client.loop_start()
         return self
+
+    def _listen(self, client: paho.Client, *_: object) -> None:
+        """Each time: a broker that was killed has forgotten it."""
+        client.subscribe(self._responses, qos=1)
 
     def _hear(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
         response = decode(Response, message.payload)
