@@ -47,10 +47,10 @@ def agent(
 
 
 def _own_url(home: Path, name: str) -> str:
-    from crowdpipe.serving.devices import add_device
+    from crowdpipe.serving.users import add_user
     from wire.errors import BrokerUnreachable
 
-    url = add_device(home, name)
+    url = add_user(home, name, "device")
     if url is None:
         raise BrokerUnreachable(
             f"nothing is served from {home}: start `crowdpipe up` first, or give --broker URL"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, watch
+from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, user, watch
 
 EXIT_CODES = """\b
 Exit codes:
@@ -34,7 +34,7 @@ def build() -> typer.Typer:
     app.callback()(root)
     for module in (up, agent, plan, run, devices, watch, demo):
         module.register(app)
-    for group in (model, device):
+    for group in (model, device, user):
         app.add_typer(group.build())
     return app
 

@@ -32,9 +32,9 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.phone import agent_line
     from crowdpipe.serving.addresses import only_this_machine
-    from crowdpipe.serving.devices import add_device
+    from crowdpipe.serving.users import add_user
 
-    url = add_device(home_of(home), name)
+    url = add_user(home_of(home), name, "device")
     if as_json:
         line = None if url is None else agent_line(url)
         print_json({"device": name, "broker": str(url) if url else None, "line": line})
@@ -58,7 +58,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
 def remove(name: Name, home: Home = None) -> None:
     """Revoke a phone's secret; a running broker does not accept it any longer."""
     from crowdpipe.cli.console import say
-    from crowdpipe.serving.devices import remove_device
+    from crowdpipe.serving.users import remove_user
 
-    remove_device(home_of(home), name)
+    remove_user(home_of(home), name, "device")
     say(f"{name} can no longer connect.")

@@ -24,6 +24,7 @@ from broker_config.broker_choice import choose_broker
 from broker_config.credentials import Credentials
 from crowdpipe.home import hold_home, remove_up, write_up
 from crowdpipe.serving.addresses import WILDCARDS, check_own, own_address, reached_from_outside
+from crowdpipe.serving.users import CLIENT
 from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
 from orchestrator.shell.orchestrator import Orchestrator
@@ -33,7 +34,6 @@ from wire.errors import BrokerUnreachable, OperatorError, PortTaken, TimedOut
 from wire.topics import ORCHESTRATOR, Role
 from wire.users import User
 
-CLIENT = "local"  # the user as whom commands on this machine connect
 LOOPBACK = "127.0.0.1"
 READY_LIMIT_S = 20.0
 LOOK_EVERY_S = 0.3

@@ -168,6 +168,22 @@ def test_an_added_phone_is_let_in_and_a_removed_one_is_not(desk: Desk, tmp_path:
     assert run_crowdpipe(desk.home, "devices", "--broker", broker).code == 3
 
 
+def test_an_added_user_runs_models_and_a_removed_one_does_not(desk: Desk) -> None:
+    line = desk.do("user", "add", "ann").out.strip()
+    assert line.startswith("export CROWDPIPE_BROKER=mqtt://ann:")
+    assert desk.do("user", "add", "ann").out.strip() == line
+    assert desk.do("user", "list").out.split() == ["ann"]
+    broker = line.partition("=")[2]
+    given, made = desk.home / "ann.npz", desk.home / "made.npz"
+    np.savez(given, x=np.ones((1, 24), np.float32))
+    run = ("run", "tiny", "--input", given, "--output", made, "--broker", broker)
+    assert run_crowdpipe(desk.home, *run).code == 0
+    desk.do("user", "remove", "ann")
+    wait_until(lambda: run_crowdpipe(desk.home, *run).code == 3, "ann to be let in no more")
+    assert run_crowdpipe(desk.home, "user", "remove", "ann").code == 2
+    assert run_crowdpipe(desk.home, "user", "remove", "local").code == 2
+
+
 def states(desk: Desk) -> dict[str, str]:
     told = desk.do("devices", "--json").json
     return {device["name"]: device["state"]["status"] for device in told if "state" in device}

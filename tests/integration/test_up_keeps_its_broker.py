@@ -14,10 +14,10 @@ import pytest
 import crowdpipe
 from broker_config.mosquitto import MosquittoBroker
 from crowdpipe.serving import system as serving
-from crowdpipe.serving.devices import add_device
 from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.stores import open_store
 from crowdpipe.serving.system import System, SystemSettings
+from crowdpipe.serving.users import add_user
 from tests.support.agent_process import AgentProcess
 from tests.support.broker import need_mosquitto
 from tests.support.models import WIDTH, mlp, save
@@ -72,7 +72,7 @@ def start_agent(up: Up, tmp_path: Path) -> Iterator[Callable[[str], AgentProcess
     agents: list[AgentProcess] = []
 
     def start(name: str) -> AgentProcess:
-        url = add_device(up.system.settings.home, name)
+        url = add_user(up.system.settings.home, name, "device")
         assert url is not None
         agents.append(AgentProcess(name, url, tmp_path / name, "--memory", "64MiB"))
         return agents[-1]
