@@ -48,10 +48,8 @@ from wire.outbox import Message, Numbered, Outbox
 
 KEEPALIVE_S = 60
 SESSION_EXPIRY_S = 300
-IDLE_S = 5.0  # longest sleep of the thread: finer would only cost a phone's battery
-CONNECTING_IDLE_S = 0.5
-DRAINING_IDLE_S = 0.05
 RECEIVE_MAXIMUM = 65_535  # of a broker that announces none: MQTT 5, section 3.2.2.3.3
+NO_LISTENER = 16  # in a PUBACK: nobody has subscribed to it (MQTT 5, section 3.4.2.1)
 TAKEN_OVER = 142
 PROTOCOL_ERROR = 130  # paho: what came was no packet of MQTT
 CREDENTIALS_REFUSED = (134, 135, 140)
@@ -210,7 +208,9 @@ class Connection:
         pause_s = self._reader.pause_s(time.monotonic())
         readers = [self._waker.socket] if pause_s else [link, self._waker.socket]
         try:
-            readable, writable, _ = select.select(readers, writers, [], pause_s or self._idle_s())
+            readable, writable, _ = select.select(
+                readers, writers, [], pause_s or self._life.idle_s
+            )
         except (OSError, ValueError) as error:
             self._lose(f"the connection broke: {error}")
             return
@@ -234,12 +234,6 @@ class Connection:
             link.flush()
         except OSError as error:
             self._lose(f"the connection broke: {error}")
-
-    def _idle_s(self) -> float:
-        state = self._life.state
-        if state is ConnectionState.UP:
-            return IDLE_S
-        return DRAINING_IDLE_S if state is ConnectionState.DRAINING else CONNECTING_IDLE_S
 
     def _look_at_the_time(self) -> None:
         now = time.monotonic()
@@ -376,7 +370,11 @@ class Connection:
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:
         message = self._pending.acknowledged(mid, time.monotonic())
-        if message is not None:
+        if message is None:
+            return
+        if code.value == NO_LISTENER and self._courier is not None and not message.control:
+            self._safely(self._courier.heard_by_nobody, message)
+        else:
             refusal = Refused(f"the broker refuses our messages to {message.topic}: {code}")
             self._settle(message, refusal if code.is_failure else None)
 

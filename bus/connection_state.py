@@ -14,6 +14,9 @@ from wire.errors import CrowdpipeError
 from wire.lifecycle import Lifecycle, Table
 
 CONNECT_LIMIT_S = 15.0  # from the first byte until every subscription is granted
+IDLE_S = 5.0  # longest sleep of the thread: finer would only cost a phone's battery
+CONNECTING_IDLE_S = 0.5
+DRAINING_IDLE_S = 0.05
 
 
 class ConnectionState(StrEnum):
@@ -90,6 +93,13 @@ class ConnectionLife:
     @property
     def ended(self) -> bool:
         return self._lifecycle.state in ENDED
+
+    @property
+    def idle_s(self) -> float:
+        """For so long the owner's thread may sleep when nothing happens."""
+        if self.state is State.UP:
+            return IDLE_S
+        return DRAINING_IDLE_S if self.state is State.DRAINING else CONNECTING_IDLE_S
 
     def begin(self, now: float) -> None:
         self._lifecycle.move(State.CONNECTING, now, "another try" if self.reason else "started")

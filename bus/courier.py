@@ -71,7 +71,8 @@ class Courier:
     def expire(self, now: float) -> None:
         """Repeat what was not credited, and give up what waited too long, either way."""
         self._inbound.expire(now)
-        self._outbound.expire(now)
+        if self._outbound.expire(now) and self._wake is not None:
+            self._wake()
 
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""
@@ -113,6 +114,10 @@ class Courier:
 
     def acknowledged(self, message: Message) -> None:
         self._outbound.acknowledged(message)
+
+    def heard_by_nobody(self, message: Message) -> None:
+        """The broker took it, and had nobody to give it to."""
+        self._outbound.heard_by_nobody(message, time.monotonic())
 
     def _say(self, message: Message) -> None:
         if self._publish is not None:

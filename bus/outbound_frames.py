@@ -22,6 +22,7 @@ from wire.ids import ActivationId
 from wire.outbox import Message
 from wire.parts import MAX_PARTS, Credit, Part, Transfer, part_nbytes, split
 
+UNHEARD_LIMIT = 20  # so often a frame may find nobody, for some 80 s, before it is given up
 QUEUE_LIMIT = 100_000  # frames that wait by reference; more are refused
 
 Publish = Callable[[Message], None]
@@ -79,9 +80,11 @@ class OutboundFrames:
         for each in failed:
             self._tell(*each)
 
-    def expire(self, now: float) -> None:
-        """Offer again what got no credit, and give up a reader that returned none for long."""
+    def expire(self, now: float) -> bool:
+        """Offer again what got no credit, and give up a reader that returned none for long. Whether
+        frames that found no listener wait again: `fill` is to be asked."""
         with self._guard:
+            came_back = self._parcels.come_back(now)
             again, given_up = self._window.expire(now)
             for each in given_up:
                 self._parcels.done(each.to, each.transfer)
@@ -89,11 +92,13 @@ class OutboundFrames:
                 self._failed.append((each.to, each.transfer.activation, error))
             self._put(again)
         self._tell_failed()
+        return came_back
 
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""
         with self._guard:
-            return self._window.wake_at()
+            times = (self._window.wake_at(), self._parcels.back_at)
+        return min((each for each in times if each is not None), default=None)
 
     # --- the connection's thread --------------------------------------------------------------
 
@@ -127,6 +132,17 @@ class OutboundFrames:
         """By the broker, or refused by it."""
         with self._guard:
             self._parcels.confirmed(message)
+
+    def heard_by_nobody(self, message: Message, now: float) -> None:
+        """The broker had nobody to give it to: its reader has yet to come back to a broker that
+        died and forgot it. Nothing else would tell that it is lost."""
+        with self._guard:
+            parcel = self._parcels.heard_by_nobody(message, now)
+            if parcel is not None and parcel.unheard > UNHEARD_LIMIT:
+                self._parcels.give_up(parcel)
+                error = TimedOut(f"nobody listens as {parcel.to}")
+                self._failed.append((parcel.to, parcel.activation, error))
+        self._tell_failed()
 
     def credited(self, sender: str, credit: Credit, now: float) -> None:
         with self._guard:

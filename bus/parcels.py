@@ -1,12 +1,15 @@
 """Frames that are to be sent, by reference: what waits for its turn, what is on its way.
 
 A parcel waits, then it is either in one message that the broker has not acknowledged, or paced in
-parts by credits, and then it is done. Each step costs the same however many others there are.
+parts by credits, and then it is done. One for which the broker had no listener is away for a
+while, and waits again. Each step costs the same however many others there are.
 Holds no frame. Pure, and not safe to use from several threads: its owner has the lock.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,9 +30,12 @@ class FrameSource(Protocol):
         """The frame; None if it was let go."""
 
 
+AWAY_S, AWAY_MOST_S = 0.25, 5.0  # until it is tried again: at first, at most
+
+
 @dataclass(eq=False, slots=True)
 class Parcel:
-    """A frame for `to`. `transfer` is known once it is on its way."""
+    """A frame for `to`. `transfer` is known once it is on its way; so often it found nobody."""
 
     to: str
     activation: ActivationId
@@ -37,6 +43,8 @@ class Parcel:
     transfer: Transfer | None = None
     part_nbytes: int = 0
     message: Message | None = None
+    unheard: int = 0
+    away: bool = False
 
 
 class Parcels:
@@ -44,6 +52,9 @@ class Parcels:
         self._waiting: OrderedDict[tuple[ActivationId, str], Parcel] = OrderedDict()
         self._unconfirmed: dict[int, Parcel] = {}
         self._paced: dict[tuple[str, Transfer], Parcel] = {}
+        self._away: dict[tuple[ActivationId, str], Parcel] = {}
+        self._due: list[tuple[float, int, Parcel]] = []  # a heap; may hold some that came back
+        self._order = itertools.count()
         self._by_run: dict[str, dict[ActivationId, set[Parcel]]] = {}
 
     @property
@@ -53,6 +64,9 @@ class Parcels:
     def wait(self, parcel: Parcel) -> None:
         """At the end of the queue; of a frame that waits already the newer source counts."""
         key = (parcel.activation, parcel.to)
+        away = self._away.get(key)
+        if away is not None:
+            self._drop(away)
         earlier = self._waiting.get(key)
         if earlier is not None:
             earlier.source = parcel.source
@@ -78,6 +92,38 @@ class Parcels:
         parcel = self._unconfirmed.pop(id(message), None)
         if parcel is not None:
             self._unknow(parcel)
+
+    def heard_by_nobody(self, message: Message, now: float) -> Parcel | None:
+        """The broker has it, and nobody to give it to: it is away for a while, longer each time."""
+        parcel = self._unconfirmed.pop(id(message), None)
+        if parcel is None:
+            return None
+        parcel.message, parcel.away = None, True
+        parcel.unheard += 1
+        self._away[parcel.activation, parcel.to] = parcel
+        due_at = now + min(AWAY_MOST_S, AWAY_S * 2 ** (parcel.unheard - 1))
+        heapq.heappush(self._due, (due_at, next(self._order), parcel))
+        return parcel
+
+    def come_back(self, now: float) -> bool:
+        """Those that were away for long enough wait again; whether there are any."""
+        before = len(self._waiting)
+        while self._due and self._due[0][0] <= now:
+            parcel = heapq.heappop(self._due)[2]
+            if parcel.away:
+                self._drop(parcel)
+                self.wait(parcel)
+        return len(self._waiting) > before
+
+    @property
+    def back_at(self) -> float | None:
+        """When the next that is away comes back."""
+        while self._due and not self._due[0][2].away:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def give_up(self, parcel: Parcel) -> None:
+        self._drop(parcel)
 
     def paced(self, parcel: Parcel, transfer: Transfer) -> None:
         """It goes in parts, as credits come."""
@@ -125,7 +171,10 @@ class Parcels:
         return over
 
     def _drop(self, parcel: Parcel) -> None:
-        if parcel.message is not None:
+        if parcel.away:
+            parcel.away = False
+            del self._away[parcel.activation, parcel.to]
+        elif parcel.message is not None:
             self._unconfirmed.pop(id(parcel.message), None)
         elif parcel.transfer is not None:
             self._paced.pop((parcel.to, parcel.transfer), None)

@@ -106,7 +106,7 @@ class FaultySystem:
             "CROWDPIPE_BROKER": str(self.url(ORCHESTRATOR)),
             "CROWDPIPE_STORE": self._store.base.replace("http://", f"http://{login}"),
             "CROWDPIPE_HOME": str(self._home),
-            "CROWDPIPE_LOG": "warning",
+            "CROWDPIPE_LOG": os.environ.get("CROWDPIPE_LOG", "warning"),
         }
         program = [sys.executable, "-m", "orchestrator"]
         self._orchestrator = Child(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -390,3 +392,24 @@ def test_frames_arrive_whole_though_the_connection_is_cut_again_and_again(
     while len(got) < len(wanted):
         got.add(reader.next("kept"))
     assert got == set(wanted)
+
+
+def test_a_frame_for_a_party_that_has_yet_to_come_arrives_once_it_is_there(
+    mosquitto: BrokerUnderTest, parties: Parties
+):
+    """As after the death of a broker that has forgotten everybody."""
+    one, two = (fresh_name() for _ in range(2))
+    sender, told, _ = parties.with_frames(mosquitto.login(one), one)
+    told.next("connected")
+    sender.send(two, name(0), KeptFrame(frame(0, 100)))
+    end = time.monotonic() + LIMIT_S
+    while sender.wake_at() is None:  # until the broker has said that nobody listens
+        assert time.monotonic() < end
+        threading.Event().wait(0.01)
+    _, reader, _ = parties.with_frames(mosquitto.login(two), two)
+    reader.next("connected")
+    while reader.told.empty():
+        assert time.monotonic() < end
+        sender.expire(time.monotonic())
+        threading.Event().wait(0.01)
+    assert reader.next("kept") == frame(0, 100)

@@ -79,6 +79,11 @@ class Side:
         self.pending.connected(65_535)
         self.courier.connected(packet_nbytes or self.packet_nbytes)
 
+    @property
+    def published(self) -> int:
+        """How many messages it has published; the last has that packet identifier."""
+        return self._mid
+
     def disconnect(self) -> None:
         self.pending.disconnected()
         self.courier.disconnected()

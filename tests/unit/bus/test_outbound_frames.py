@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from bus import outbound_frames
 from bus.connection_policy import ConnectionPolicy
+from bus.outbound_frames import UNHEARD_LIMIT
+from bus.parcels import AWAY_MOST_S, AWAY_S
 from tests.support.courier_side import (
     PACKET_NBYTES,
     TOPICS,
@@ -230,6 +232,50 @@ def test_a_reader_that_returns_no_credit_is_given_up_in_the_end(a: Side):
         now += 60
         a.courier.expire(now)
     assert a.given_up == [("b", name(), "timed_out")]
+    assert a.courier.wake_at() is None
+
+
+def heard_by_nobody(a: Side, now: float) -> None:
+    (message,) = a.publish(acknowledge=False)
+    a.pending.acknowledged(a.published, 0.0)
+    a.courier._outbound.heard_by_nobody(message, now)
+
+
+def test_a_frame_that_found_no_listener_goes_again_after_a_while(a: Side, b: Side):
+    a.send("b", 0, 100)
+    heard_by_nobody(a, 10.0)
+    assert a.courier.wake_at() == pytest.approx(10.0 + AWAY_S)
+    a.courier.expire(10.0 + AWAY_S / 2)
+    assert a.publish() == []
+    a.courier.expire(10.0 + AWAY_S)
+    b.take("a", a.publish())
+    assert b.kept == [frame()]
+    assert a.courier.wake_at() is None
+
+
+def test_one_that_never_finds_a_listener_is_given_up_in_the_end(a: Side):
+    a.send("b", 0, 100)
+    now = 10.0
+    while not a.given_up:
+        heard_by_nobody(a, now)
+        now += 2 * AWAY_MOST_S
+        a.courier.expire(now)
+    assert a.given_up == [("b", name(), "timed_out")]
+    assert now < 10.0 + (UNHEARD_LIMIT + 2) * 2 * AWAY_MOST_S
+
+
+@pytest.mark.parametrize("how", ["forgotten", "run forgotten", "sent anew"])
+def test_one_that_waits_for_its_listener_can_still_be_forgotten_or_asked_anew(a: Side, how: str):
+    a.send("b", 0, 100)
+    heard_by_nobody(a, 10.0)
+    if how == "forgotten":
+        a.courier.forget(name())
+    elif how == "run forgotten":
+        a.courier.forget_run("run")
+    else:
+        a.send("b", 0, 100)
+    a.courier.expire(20.0)
+    assert len(a.publish()) == (1 if how == "sent anew" else 0)
     assert a.courier.wake_at() is None
 
 
