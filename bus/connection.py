@@ -29,7 +29,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bus.buffered_socket import BufferedSocket
 from bus.connection_policy import DESK, ConnectionPolicy
-from bus.connection_state import CONNECT_LIMIT_S, ConnectionLife, ConnectionState
+from bus.connection_state import CONNECT_LIMIT_S, IDLE_S, ConnectionLife, ConnectionState
 from bus.courier import Courier
 from bus.link import Link
 from bus.listener import ConnectionListener, InboundMessage, Subscription
@@ -207,10 +207,9 @@ class Connection:
         writers = [link] if link.unsent or self._client.want_write() else []
         pause_s = self._reader.pause_s(time.monotonic())
         readers = [self._waker.socket] if pause_s else [link, self._waker.socket]
+        limit_s = pause_s or self._idle_s()
         try:
-            readable, writable, _ = select.select(
-                readers, writers, [], pause_s or self._life.idle_s
-            )
+            readable, writable, _ = select.select(readers, writers, [], limit_s)
         except (OSError, ValueError) as error:
             self._lose(f"the connection broke: {error}")
             return
@@ -225,6 +224,11 @@ class Connection:
         self._pump()
         self._flush(link)
         self._look_at_the_time()
+
+    def _idle_s(self) -> float:
+        fill_at = self._courier.fill_at() if self._courier is not None else None
+        due_s = IDLE_S if fill_at is None else max(0.0, fill_at - time.monotonic())
+        return min(self._life.idle_s, due_s)
 
     def _flush(self, link: BufferedSocket) -> None:
         """What was said in this turn goes together."""
@@ -297,9 +301,6 @@ class Connection:
     def _lose(self, reason: str) -> None:
         self._life.lost(reason, time.monotonic())
 
-    def _fail(self, error: CrowdpipeError) -> None:
-        self._life.failed(error, time.monotonic())
-
     def _safely(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """The call's result; None after logging what it raised: the connection must go on."""
         try:
@@ -332,7 +333,8 @@ class Connection:
     def _turned_away(self, code: ReasonCode) -> None:
         why = f"the broker at {self._broker.shown} refuses us: {code}"
         if code.value in CREDENTIALS_REFUSED and not self._life.resumes:
-            self._fail(Refused(f"{why}; check user and secret in the broker's address"))
+            error = Refused(f"{why}; check user and secret in the broker's address")
+            self._life.failed(error, time.monotonic())
         else:
             self._lose(why)
 
@@ -345,7 +347,7 @@ class Connection:
             if self._grants.answered(mid, codes):
                 self._come_up()
         except Refused as error:
-            self._fail(error)
+            self._life.failed(error, time.monotonic())
 
     def _come_up(self) -> None:
         reconnect = self._life.resumes
@@ -390,11 +392,8 @@ class Connection:
     ) -> None:
         if flags.is_disconnect_packet_from_server and code.value == TAKEN_OVER:
             # Connecting again would take the newcomer's session from it in turn.
-            self._fail(
-                Replaced(
-                    f"another program connected as {self._broker.user or self._client_id}; "
-                    f"{self._policy.one_identity}"
-                )
-            )
+            other = f"another program connected as {self._broker.user or self._client_id}"
+            error = Replaced(f"{other}; {self._policy.one_identity}")
+            self._life.failed(error, time.monotonic())
         stranger = code.value == PROTOCOL_ERROR and not self._life.carries
         self._lose(NO_BROKER_THERE if stranger else f"the connection was lost: {code}")

@@ -71,8 +71,7 @@ class Courier:
     def expire(self, now: float) -> None:
         """Repeat what was not credited, and give up what waited too long, either way."""
         self._inbound.expire(now)
-        if self._outbound.expire(now) and self._wake is not None:
-            self._wake()
+        self._outbound.expire(now)
 
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""
@@ -111,6 +110,10 @@ class Courier:
     def fill(self) -> bool:
         """The outbox holds little: hand on the next frame; False if none waits."""
         return self._outbound.fill(time.monotonic())
+
+    def fill_at(self) -> float | None:
+        """When there is a frame to hand on though nothing else happens."""
+        return self._outbound.fill_at()
 
     def acknowledged(self, message: Message) -> None:
         self._outbound.acknowledged(message)

@@ -80,11 +80,9 @@ class OutboundFrames:
         for each in failed:
             self._tell(*each)
 
-    def expire(self, now: float) -> bool:
-        """Offer again what got no credit, and give up a reader that returned none for long. Whether
-        frames that found no listener wait again: `fill` is to be asked."""
+    def expire(self, now: float) -> None:
+        """Offer again what got no credit, and give up a reader that returned none for long."""
         with self._guard:
-            came_back = self._parcels.come_back(now)
             again, given_up = self._window.expire(now)
             for each in given_up:
                 self._parcels.done(each.to, each.transfer)
@@ -92,13 +90,11 @@ class OutboundFrames:
                 self._failed.append((each.to, each.transfer.activation, error))
             self._put(again)
         self._tell_failed()
-        return came_back
 
     def wake_at(self) -> float | None:
         """When `expire` has something to do."""
         with self._guard:
-            times = (self._window.wake_at(), self._parcels.back_at)
-        return min((each for each in times if each is not None), default=None)
+            return self._window.wake_at()
 
     # --- the connection's thread --------------------------------------------------------------
 
@@ -118,6 +114,7 @@ class OutboundFrames:
     def fill(self, now: float) -> bool:
         """Hand on the next frame whose turn has come; False if none waits."""
         with self._guard:
+            self._parcels.come_back(now)
             parcel = self._parcels.next()
         if parcel is None:
             return False
@@ -127,6 +124,11 @@ class OutboundFrames:
             self._fail(parcel, error)
         self._tell_failed()
         return True
+
+    def fill_at(self) -> float | None:
+        """When `fill` has something to hand on though nothing else happens."""
+        with self._guard:
+            return self._parcels.back_at
 
     def acknowledged(self, message: Message) -> None:
         """By the broker, or refused by it."""

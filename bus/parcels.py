@@ -105,15 +105,13 @@ class Parcels:
         heapq.heappush(self._due, (due_at, next(self._order), parcel))
         return parcel
 
-    def come_back(self, now: float) -> bool:
-        """Those that were away for long enough wait again; whether there are any."""
-        before = len(self._waiting)
+    def come_back(self, now: float) -> None:
+        """Those that were away for long enough wait again."""
         while self._due and self._due[0][0] <= now:
             parcel = heapq.heappop(self._due)[2]
             if parcel.away:
                 self._drop(parcel)
                 self.wait(parcel)
-        return len(self._waiting) > before
 
     @property
     def back_at(self) -> float | None:

@@ -241,16 +241,20 @@ def heard_by_nobody(a: Side, now: float) -> None:
     a.courier._outbound.heard_by_nobody(message, now)
 
 
+def fill(a: Side, now: float) -> bool:
+    """As the connection does, at a time that the test chooses."""
+    return a.courier._outbound.fill(now)
+
+
 def test_a_frame_that_found_no_listener_goes_again_after_a_while(a: Side, b: Side):
     a.send("b", 0, 100)
     heard_by_nobody(a, 10.0)
-    assert a.courier.wake_at() == pytest.approx(10.0 + AWAY_S)
-    a.courier.expire(10.0 + AWAY_S / 2)
-    assert a.publish() == []
-    a.courier.expire(10.0 + AWAY_S)
+    assert a.courier.fill_at() == pytest.approx(10.0 + AWAY_S)
+    assert not fill(a, 10.0 + AWAY_S / 2)
+    assert fill(a, 10.0 + AWAY_S)
     b.take("a", a.publish())
     assert b.kept == [frame()]
-    assert a.courier.wake_at() is None
+    assert a.courier.fill_at() is None
 
 
 def test_one_that_never_finds_a_listener_is_given_up_in_the_end(a: Side):
@@ -259,7 +263,7 @@ def test_one_that_never_finds_a_listener_is_given_up_in_the_end(a: Side):
     while not a.given_up:
         heard_by_nobody(a, now)
         now += 2 * AWAY_MOST_S
-        a.courier.expire(now)
+        fill(a, now)
     assert a.given_up == [("b", name(), "timed_out")]
     assert now < 10.0 + (UNHEARD_LIMIT + 2) * 2 * AWAY_MOST_S
 
@@ -274,9 +278,9 @@ def test_one_that_waits_for_its_listener_can_still_be_forgotten_or_asked_anew(a:
         a.courier.forget_run("run")
     else:
         a.send("b", 0, 100)
-    a.courier.expire(20.0)
-    assert len(a.publish()) == (1 if how == "sent anew" else 0)
-    assert a.courier.wake_at() is None
+    assert a.courier.fill_at() is None
+    assert fill(a, 20.0) == (how == "sent anew")
+    assert not fill(a, 20.0)
 
 
 def test_credits_of_nothing_change_nothing(a: Side):
