@@ -46,6 +46,16 @@ class ArrivedFrames:
             self._nbytes -= len(frame or b"")
             return frame
 
+    def drop_latest(self, activation: ActivationId) -> None:
+        """The youngest frame of that name goes: nobody will be told of it. For the thread that
+        kept it just now."""
+        with self._guard:
+            waiting = self._frames.get(activation)
+            if waiting:
+                self._nbytes -= len(waiting.pop())
+                if not waiting:
+                    del self._frames[activation]
+
     def hold(self, activation: ActivationId) -> None:
         """Keep the oldest frame of that name by itself; it counts as before. One that is held
         already stays, and the other goes."""

@@ -90,6 +90,17 @@ class RunCancelled(UserError):
     kind = "cancelled"
 
 
+class Busy(UserError):
+    """A bound on what one client or one user may have at once is reached, and nothing was done;
+    says which. `again_s`: after so long it is worth trying again."""
+
+    kind = "busy"
+
+    def __init__(self, reason: str = "", again_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.again_s = again_s
+
+
 class NoDevice(OperatorError):
     kind = "no_device"
 

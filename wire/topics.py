@@ -136,6 +136,16 @@ def client_party(user: str, session: str) -> str:
     return f"clients/{user}/{session}"
 
 
+def is_client(party: str) -> bool:
+    return party.startswith("clients/")
+
+
+def user_of(party: str) -> str:
+    """The user whose client the party is; of a device or the orchestrator, it itself."""
+    pieces = party.split("/", 2)
+    return pieces[1] if len(pieces) == 3 else party
+
+
 def check_party(party: str) -> str:
     """`party` itself if it is a device, the orchestrator or a client; otherwise `InvalidName`."""
     pieces = party.split("/")

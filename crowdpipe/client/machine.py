@@ -40,11 +40,13 @@ from crowdpipe.client.instructions import (
     SendInput,
     TellWait,
 )
+from crowdpipe.client.put_off import PutOff
 from crowdpipe.client.questions import Questions
 from crowdpipe.client.reasons import why_given_up
 from crowdpipe.client.runs import ACK_COUNT, ClientRun
 from crowdpipe.client.surroundings import Surroundings
 from wire.due_times import NEVER, DueTimes
+from wire.errors import Busy
 from wire.ids import ActivationId
 from wire.lifecycle import Cause
 from wire.messages.requests import (
@@ -82,6 +84,7 @@ class ClientMachine:
         self._wanted: dict[str, None] = {}  # accepted: to be named in `Renew`
         self._over: dict[str, None] = {}  # the latest of those that ended
         self._due: DueTimes[str] = DueTimes()  # of each run, never later than `ClientRun.due_at`
+        self._put_off = PutOff()
         self._questions = Questions()
         self._around = Surroundings()
         self._renew_at = NEVER  # never exactly if no run is wanted
@@ -95,8 +98,9 @@ class ClientMachine:
         self._now = max(now, self._now)
         self._cause.stimulus = event
         _HANDLERS[type(event)](self, event)
-        for name in self._due.take(self._now):
-            self._step(self.runs[name])
+        while names := self._due.take(self._now):  # the end of one may give another its turn
+            for name in names:
+                self._step(self.runs[name])
         self._renew()
         self._out += self._questions.step(self._now, self._around)
         out, self._out = self._out, []
@@ -122,6 +126,7 @@ class ClientMachine:
         states = {name: run.state for name, run in self.runs.items()}
         assert list(self._submitting) == [n for n, state in states.items() if state == "submitting"]
         assert set(self._wanted) == {name for name, state in states.items() if state == "accepted"}
+        assert self._put_off.names.keys() <= self._submitting.keys()
         assert (self._renew_at == NEVER) == (not self._wanted)
         assert not self._over.keys() & self.runs.keys()
         assert len(self._over) <= OVER_LIMIT
@@ -211,11 +216,13 @@ class ClientMachine:
     def _move(self, run: ClientRun, state: str) -> None:
         run.life.move(state, self._now)
         self._submitting.pop(run.name, None)
+        self._put_off.discard(run.name)
         self._wanted.pop(run.name, None)
         if state == "accepted":
             self._wanted[run.name] = None
 
     def _end(self, run: ClientRun, kind: str | None, reason: str) -> None:
+        accepted = run.state == "accepted"
         self._move(run, "ended")
         self._acknowledge(run)
         for item in [*run.waiting, *run.in_flight]:
@@ -228,6 +235,15 @@ class ClientMachine:
             self._over[run.name] = None
         if len(self._over) > OVER_LIMIT:
             del self._over[next(iter(self._over))]
+        if accepted:
+            self._submit_next()
+
+    def _submit_next(self) -> None:
+        """There is room for one of those that were refused for now."""
+        name = self._put_off.take()
+        if name is not None:
+            self.runs[name].repeat_at = self._now
+            self._touch(self.runs[name])
 
     def _finish_late(self, run: ClientRun) -> None:
         """Every outcome is here, but the orchestrator may not know yet that this was all."""
@@ -356,6 +372,7 @@ class ClientMachine:
             self._move(run, "accepted")
             run.land()
             self._progress(run)
+            self._note_wait(run, None)
 
     def _inputs_stored(self, told: InputsStored) -> None:
         run = self._find(told.run)
@@ -382,24 +399,46 @@ class ClientMachine:
         run = self._find(told.run)
         if run is None:
             return
-        waits = None if told.kind is None else (told.kind, told.reason)
+        self._note_wait(run, None if told.kind is None else (told.kind, told.reason))
+
+    def _note_wait(self, run: ClientRun, waits: tuple[str, str] | None) -> None:
         if waits != run.waits:
             run.waits = waits
-            self._out.append(TellWait(run.name, told.reason))
+            self._out.append(TellWait(run.name, "" if waits is None else waits[1]))
 
     def _rejected(self, told: Rejected) -> None:
         run = self._find(told.run)
         if run is None:
             return
-        if not told.doubtful:
+        if told.kind == Busy.kind and told.again_s is not None:
+            self._refused_for_now(run, told.reason, told.again_s)
+        elif not told.doubtful:
             self._end(run, told.kind, told.reason)
         elif run.state == "accepted":  # else `submit` is repeated until it is answered itself
             run.unsure = True
+
+    def _refused_for_now(self, run: ClientRun, reason: str, again_s: float) -> None:
+        """The same again later, unless the person does not wait that long. Of an accepted run it
+        was another request: in a while the run is asked after, which mends whatever it was."""
+        self._around.refused_at = self._now
+        if run.state == "accepted":
+            run.repeat_at = max(run.repeat_at, self._now + min(again_s, ASK_AGAIN_MOST_S))
+            return
+        self._put_off.add(run, again_s, self._now)
+        self._note_wait(run, (Busy.kind, reason))
+        if run.repeat_at >= run.deadline(self._around):
+            self._end(run, *why_given_up(run, self._around))
 
     def _planned(self, told: Planned) -> None:
         self._out += self._questions.answer(told.request, told)
 
     def _request_failed(self, told: RequestFailed) -> None:
+        if told.kind == Busy.kind and told.again_s is not None:
+            self._around.refused_at = self._now
+            self._out += self._questions.put_off(
+                told.request, told.reason, told.again_s, self._now, self._around
+            )
+            return
         self._out += self._questions.answer(told.request, None, told.kind, told.reason)
 
     def _ticked(self, _: Ticked) -> None:

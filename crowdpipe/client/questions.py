@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from crowdpipe.client.events import PlanAsked
 from crowdpipe.client.instructions import GivePlan, Instruction, Say
+from crowdpipe.client.put_off import LEAST_S, MOST_S
 from crowdpipe.client.reasons import why_unanswered
 from crowdpipe.client.surroundings import Surroundings
 from wire.due_times import DueTimes
+from wire.errors import Busy
 from wire.messages.requests import Planned, RequestPlan
 
 ASK_AGAIN_S = 2.0
@@ -22,8 +24,11 @@ class _Question:
     asked: PlanAsked
     begun_at: float
     repeat_at: float
+    busy: str = ""  # why it was refused for now
 
     def give_up_at(self, around: Surroundings) -> float:
+        if self.busy:
+            return self.begun_at + self.asked.limit_s
         return min(self.begun_at + self.asked.limit_s, around.answer_by(self.begun_at))
 
     def due_at(self, around: Surroundings) -> float:
@@ -62,6 +67,20 @@ class Questions:
         self._due.discard(request)
         return [GivePlan(request, planned, kind, reason)]
 
+    def put_off(
+        self, request: str, reason: str, again_s: float, now: float, around: Surroundings
+    ) -> list[Instruction]:
+        """It is refused for now: asked again in a while, if that is within its limit."""
+        question = self._open.get(request)
+        if question is None:
+            return []
+        question.busy = reason
+        question.repeat_at = now + min(MOST_S, max(LEAST_S, again_s))
+        if question.repeat_at >= question.give_up_at(around):
+            return self._give_up(question, around)
+        self._due.set(request, now)
+        return []
+
     def step(self, now: float, around: Surroundings) -> list[Instruction]:
         """What is due by now."""
         told: list[Instruction] = []
@@ -72,13 +91,20 @@ class Questions:
     def _ask(self, question: _Question, now: float, around: Surroundings) -> list[Instruction]:
         asked = question.asked
         if now >= question.give_up_at(around):
-            return self.answer(asked.request, None, *why_unanswered(asked.limit_s, around))
+            return self._give_up(question, around)
         told: list[Instruction] = []
         if around.connected and now >= question.repeat_at:
             question.repeat_at = now + ASK_AGAIN_S
             told = [Say(RequestPlan(asked.request, asked.model, asked.options, asked.items))]
         self._due.set(asked.request, question.due_at(around))
         return told
+
+    def _give_up(self, question: _Question, around: Surroundings) -> list[Instruction]:
+        asked = question.asked
+        why = why_unanswered(asked.limit_s, around)
+        if question.busy and around.connected:
+            why = Busy.kind, question.busy
+        return self.answer(asked.request, None, *why)
 
     def next_at(self) -> float:
         """When something will be due."""

@@ -12,7 +12,7 @@ from wire.errors import BrokerUnreachable, NoOrchestrator, TimedOut
 
 def why_given_up(run: ClientRun, around: Surroundings) -> tuple[str, str]:
     limit_s = run.asked.limit_s
-    if not around.connected or run.state == "submitting":
+    if not around.connected or (run.state == "submitting" and run.waits is None):
         return why_unanswered(limit_s, around)
     told, kind = _missing(run), TimedOut.kind
     if around.online is False:
@@ -25,6 +25,8 @@ def why_given_up(run: ClientRun, around: Surroundings) -> tuple[str, str]:
 
 
 def _missing(run: ClientRun) -> str:
+    if run.state == "submitting":
+        return "it was not accepted"
     missing = run.offered - len(run.settled)
     told = f"{missing} of {run.offered} results are missing"
     if run.unstored:

@@ -52,6 +52,7 @@ class ClientRun:
     resuming: bool = False  # that was asked, and not answered yet
     finished: bool = False  # the count was told
     waits: tuple[str, str] | None = None  # kind and reason of what keeps it from going on
+    put_off_s: float = 0.0  # how long it waits after it was refused for now; doubles each time
 
     @classmethod
     def begin(cls, asked: RunAsked, now: float, cause: Cause) -> ClientRun:
@@ -160,7 +161,8 @@ class ClientRun:
         if not self.pending:
             return NEVER
         since = self.begun_at if self.asked.total else self.progress_at
-        by = around.answer_by(self.begun_at) if self.state == "submitting" else NEVER
+        unanswered = self.state == "submitting" and self.waits is None
+        by = around.answer_by(self.begun_at) if unanswered else NEVER
         return min(since + self.asked.limit_s, by)
 
     def due_at(self, around: Surroundings) -> float:

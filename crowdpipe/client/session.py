@@ -95,7 +95,8 @@ class Session:
 
         Raises `InvalidInput` before anything is sent if names, types or shapes are not the
         model's; what the fleet fails with (`NoDevice`, `FleetTooSmall`, `ComputeFailed`, …); and
-        `TimedOut` or `NoOrchestrator` when nobody answers in time.
+        `TimedOut` or `NoOrchestrator` when nobody answers in time; `Busy`, with the bound, if
+        the orchestrator has no room for it until then.
         """
         if run_options is not None:
             raise InvalidInput("run options are ONNX Runtime's own and do not travel to devices")

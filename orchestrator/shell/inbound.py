@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ from orchestrator.machine.records.events import (
     TelemetrySeen,
 )
 from orchestrator.shell.mailbox import Mailbox
+from orchestrator.shell.refusals import Refusals
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.frame_head import FrameHead
@@ -39,15 +41,13 @@ from wire.ids import ActivationId, check_name
 from wire.manifest import Manifest
 from wire.messages.assignment import AssignmentGeneration
 from wire.messages.events import EventBatch
-from wire.messages.requests import Request
+from wire.messages.requests import REQUEST_NBYTES, Request, Response
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState, OrchestratorState, Status
 from wire.messages.telemetry import Telemetry
 from wire.outbox import Message
 from wire.record import decode, encode
-from wire.topics import JSON_CONTENT_TYPE, Topics, client_party
-
-CLIENTS = "clients/"
+from wire.topics import JSON_CONTENT_TYPE, Topics, client_party, is_client
 
 _log = logging.getLogger("crowdpipe.orchestrator")
 
@@ -55,8 +55,8 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 class Inbound:
     """The listener of connection, courier and store watch in one.
 
-    `failure` is why it cannot go on. `online` and `models_known` are set once connected and once
-    the store was read.
+    `failure` is why it cannot go on. `respond` says something to a party. `online` and
+    `models_known` are set once connected and once the store was read.
     """
 
     def __init__(
@@ -70,6 +70,8 @@ class Inbound:
         self._other: OrchestratorState | None = None
         self._connection = ""
         self.frames = ArrivedFrames()
+        self.respond: Callable[[str, Response], None] = lambda party, response: None
+        self._refusals = Refusals(lambda party, response: self.respond(party, response))
         self.store_base = ""
         self.generation = 0
         self.failure: CrowdpipeError | None = None
@@ -196,7 +198,11 @@ class Inbound:
 
     def _requests(self, names: dict[str, str], message: InboundMessage) -> None:
         party = client_party(names["u"], names["s"])
-        self._put(RequestArrived(party, decode(Request, message.payload)))
+        if self._mailbox.has_room_for_request(party):
+            request = decode(Request, message.payload, REQUEST_NBYTES)
+            self._mailbox.put_request(RequestArrived(party, request))
+        else:
+            self._refusals.refuse(party, message.payload, time.monotonic())
 
     def _orchestrator_state(self, names: dict[str, str], message: InboundMessage) -> None:
         state: OrchestratorState = decode(OrchestratorState, message.payload)
@@ -213,13 +219,19 @@ class Inbound:
     # --- the courier --------------------------------------------------------------------------
 
     def frame_arrived(self, sender: str, header: FrameHead) -> None:
-        if sender.startswith(CLIENTS):
-            self._mailbox.put(InputArrived(sender, header))
+        if is_client(sender):
+            if not self._mailbox.put_input(InputArrived(sender, header)):
+                self.frames.drop_latest(header.activation)  # its client sends it again
+                _log.warning("too many inputs of %s wait; one was dropped", sender)
         else:
             self._mailbox.put(ResultArrived(sender, header))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
-        self._mailbox.put(FrameLost(sender, activation, error.kind, error.reason))
+        lost = FrameLost(sender, activation, error.kind, error.reason)
+        if is_client(sender):
+            self._mailbox.put_input(lost)  # without room, its client asks after it
+        else:
+            self._mailbox.put(lost)
 
     def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
         """Nothing to do: who misses it asks for it."""

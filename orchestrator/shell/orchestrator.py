@@ -171,6 +171,7 @@ class Orchestrator:
             self._inbound,
             self._planner,
         )
+        self._inbound.respond = self._outbound.respond
         self._watch = StoreWatch(
             settings.store, self._inbound, settings.store_user, settings.store_secret
         )

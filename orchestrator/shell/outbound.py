@@ -30,6 +30,7 @@ from wire.errors import CrowdpipeError, OperatorError, QueueFull
 from wire.frame_head import FrameSettings
 from wire.frames import peek
 from wire.ids import ActivationId
+from wire.messages.requests import Response
 from wire.outbox import Message
 from wire.record import encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
@@ -81,7 +82,7 @@ class Outbound:
             told.DiscardPending: self._discard_pending,
             told.SendInput: self._send_input,
             told.SendResult: self._send_result,
-            told.Respond: self._respond,
+            told.Respond: lambda said: self.respond(said.party, said.response),
             told.PublishAssignment: self._publish_assignment,
             told.PublishCommands: self._publish_commands,
             told.PublishModel: self._publish_model,
@@ -197,9 +198,10 @@ class Outbound:
 
     # --- messages -----------------------------------------------------------------------------
 
-    def _respond(self, said: told.Respond) -> None:
-        topic = self._topics.client(said.party, "responses")
-        self._say(topic, said.response, expiry_s=RESPONSE_EXPIRY_S)
+    def respond(self, party: str, response: Response) -> None:
+        """Safe to call from any thread."""
+        topic = self._topics.client(party, "responses")
+        self._say(topic, response, expiry_s=RESPONSE_EXPIRY_S)
 
     def _publish_assignment(self, said: told.PublishAssignment) -> None:
         self._keep(self._topics.device(said.device, "assignment"), said.assignment)

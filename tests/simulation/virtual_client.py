@@ -215,7 +215,7 @@ class VirtualClient:
         if told.doubtful:
             if run.accepted:
                 self._say(Resume(run.name))
-        elif not run.over:
+        elif told.again_s is None and not run.over:  # else it asks again anyhow
             run.rejected = f"{told.kind}: {told.reason}"
 
     _HANDLERS: ClassVar[dict[type, Callable[[VirtualClient, ClientRun, Any], None]]] = {

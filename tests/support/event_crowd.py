@@ -29,6 +29,10 @@ from wire.messages.telemetry import Telemetry
 MOST = 1.5
 TIMES = 5  # of each kind, one after another
 CLIENT = "clients/ann/s1"
+MANY = 1_000_000
+OPTIONS = OrchestratorOptions(  # one client has all of the runs, and asks for them at once
+    party_runs=MANY, user_runs=MANY, user_kept_runs=MANY, asks_burst=MANY, words_burst=MANY
+)
 ABLE = Capabilities(100 * MB, 1000 * MB, 400 * MB, 4, "x86_64", "1.30", 21)
 
 
@@ -41,7 +45,7 @@ class Crowd:
 
     def __init__(self, *, devices: int = 10, runs: int = 1, plans: int = 1) -> None:
         self.now = 100.0
-        self.machine = OrchestratorMachine(OrchestratorOptions())
+        self.machine = OrchestratorMachine(OPTIONS)
         self.sequence = dict.fromkeys(self._names(devices), 0)
         self.models = [tiny_manifest(f"m{index}", weights=[10 * MB] * 3) for index in range(plans)]
         self.tell(ev.Started("o1", 1, (), "http://:1"))

@@ -65,6 +65,7 @@ class World:
         self.finals: dict[str, dict[int, ev.Outcome]] = {}
         self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
         self.feeding: dict[str, tuple[int, int]] = {}
+        self.parties: dict[str, str] = {}  # whose runs are not the client's
         self.lose_frame: Callable[[str, ActivationId, str], bool] = lambda a, b, c: False
         self.starts = 0
         self.client_there = True
@@ -122,8 +123,8 @@ class World:
                 for agent in self.agents.values():
                     agent.beat()
                     agent.flush_events()
-                if self.client_there and self.runs:
-                    self.ask(Renew(tuple(self.runs)))
+                if self.client_there:
+                    self._renew()
                 beat_at += 5.0
             elif self.queue and self.queue[0][0] <= ahead:
                 at, _, act = heapq.heappop(self.queue)
@@ -137,12 +138,24 @@ class World:
                 self.now = end
                 return
 
+    def _renew(self) -> None:
+        runs: dict[str, list[str]] = {}
+        for name, run in self.runs.items():
+            runs.setdefault(run.party, []).append(name)
+        for party, names in runs.items():
+            self.ask(Renew(tuple(names)), party)
+
     def submit(
-        self, run: str = "r1", items: int = 3, options: RunOptions | None = None, attached: int = 0
+        self,
+        run: str = "r1",
+        items: int = 3,
+        options: RunOptions | None = None,
+        attached: int = 0,
+        party: str = CLIENT,
     ) -> None:
         """Submit it, with its first inputs right behind."""
-        self.feeding[run] = (0, items)
-        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items, attached))
+        self.feeding[run], self.parties[run] = (0, items), party
+        self.ask(Submit(run, self.manifest.name, options or RunOptions(), items, attached), party)
         for item in range(attached):
             self.feed(run, item)
 
@@ -164,7 +177,8 @@ class World:
         )
 
     def feed(self, run: str, item: int, shape: tuple[int, ...] = (1, 8)) -> None:
-        self.tell(ev.InputArrived(CLIENT, self.head(ActivationId(run, item, 0), shape)))
+        party = self.parties.get(run, CLIENT)
+        self.tell(ev.InputArrived(party, self.head(ActivationId(run, item, 0), shape)))
 
     def finished(self, run: str = "r1", items: int = 3) -> bool:
         return all((run, item) in self.outcomes for item in range(items))

@@ -4,6 +4,11 @@ The client mints the run's id and repeats `submit` until it is accepted; inputs 
 of cut 0 on `orchestrator/from/<client>`, at most `credit` beyond those reported stored. A few may
 come right behind the first `submit`, which says how many. Results
 come back as frames of the last cut on `<client>/from/orchestrator`, errors as `item_failed`.
+
+What a client announces is bounded where it is read: names and lists by their lengths here, which
+makes a longer one no message at all; numbers (`count`, `attached`, `items`, `partitions`,
+`lifetime_s`) by whoever decides about them, who can say what would do. Nothing is allocated or
+looped over by an announced number.
 """
 
 from __future__ import annotations
@@ -16,6 +21,15 @@ from wire.transport import Transport
 
 ATTACHED_COUNT = 4  # so many inputs may be attached to `submit`, …
 ATTACHED_NBYTES = 1 << 20  # … if their frames together have no more bytes
+REQUEST_NBYTES = 64 << 10  # the longest request: a full list of acknowledgements has half of it
+ACKNOWLEDGED_COUNT = 4096  # outcomes that one request may acknowledge
+RENEWED_COUNT = 1000  # runs that one request may renew
+NAME_LENGTH = 64  # of ids and options that are asked for by name
+
+
+def _check_length(what: str, length: int, most: int) -> None:
+    if length > most:
+        raise ValueError(f"{what} of length {length}; at most {most} may be asked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,9 @@ class RunOptions:
     partitions: int | None = None
     policy: str = "affinity"
     lifetime_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        _check_length("a policy", len(self.policy), NAME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,7 @@ class Submit:
 
     def __post_init__(self) -> None:
         check_name(self.run, "run id")
+        _check_length("a model's name", len(self.model), NAME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +74,17 @@ class Finish:
     run: str
     count: int
 
+    def __post_init__(self) -> None:
+        _check_length("a run id", len(self.run), NAME_LENGTH)
+
 
 @dataclass(frozen=True, slots=True)
 class CancelRun:
     type: ClassVar[str] = "cancel_run"
     run: str
+
+    def __post_init__(self) -> None:
+        _check_length("a run id", len(self.run), NAME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +95,10 @@ class AcknowledgeResults:
     run: str
     items: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        _check_length("a run id", len(self.run), NAME_LENGTH)
+        _check_length("a list of items", len(self.items), ACKNOWLEDGED_COUNT)
+
 
 @dataclass(frozen=True, slots=True)
 class Resume:
@@ -80,6 +108,9 @@ class Resume:
     type: ClassVar[str] = "resume"
     run: str
 
+    def __post_init__(self) -> None:
+        _check_length("a run id", len(self.run), NAME_LENGTH)
+
 
 @dataclass(frozen=True, slots=True)
 class Renew:
@@ -88,6 +119,10 @@ class Renew:
 
     type: ClassVar[str] = "renew"
     runs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_length("a list of runs", len(self.runs), RENEWED_COUNT)
+        _check_length("a run id", max(map(len, self.runs), default=0), NAME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +134,10 @@ class RequestPlan:
     model: str
     options: RunOptions = RunOptions()
     items: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_length("a request's id", len(self.request), NAME_LENGTH)
+        _check_length("a model's name", len(self.model), NAME_LENGTH)
 
 
 Request = Submit | Finish | CancelRun | AcknowledgeResults | Resume | Renew | RequestPlan
@@ -129,13 +168,15 @@ class InputsStored:
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """The whole run is refused; `kind` names a typed error. `doubtful`: only an input of it was
-    heard of, and its `submit` may still be under way: ask before believing it."""
+    heard of, and its `submit` may still be under way: ask before believing it. `again_s`, with
+    `busy`: only this request is refused, for now, and may be made again after so long."""
 
     type: ClassVar[str] = "rejected"
     run: str
     kind: str
     reason: str
     doubtful: bool = False
+    again_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +233,13 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
+    """`again_s` as in `rejected`."""
+
     type: ClassVar[str] = "request_failed"
     request: str
     kind: str
     reason: str
+    again_s: float | None = None
 
 
 Response = Accepted | InputsStored | Rejected | ItemFailed | RunWaits | Planned | RequestFailed

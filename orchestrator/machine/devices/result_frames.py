@@ -80,9 +80,10 @@ def _input_lost(state: State, event: FrameLost, item: Item | None) -> None:
     if run is None or run.party != event.sender or not run.open or item is not None:
         return
     if at.item in run.ended or event.kind not in (TooLarge.kind, Malformed.kind):
-        run.say_by(state.now, state.now)  # what is not listed there is to be sent again
+        # What is not listed there is to be sent again.
+        run.say_by(state.now + state.options.coalesce_s, state.now)
         return
-    limit = run.count if run.count is not None else at.item + 1
+    limit = run.count if run.count is not None else state.options.run_items
     if 0 <= at.item < limit:
         fresh = run.arrive(at.item, state.now)
         credits.stored(state, run, at.item)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from orchestrator.machine.invariants.checks import check, check_same
+from orchestrator.machine.records.item_turns import ItemTurns
+from orchestrator.machine.records.plan import PlanKey
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 
@@ -15,7 +19,9 @@ def check_runs(state: State) -> None:
             flying = all(index in run.in_flight for index in run.wave)
             check(run.options.barrier and flying, f"run {run.run}: its wave is not in flight")
     _check_budget(state)
+    _check_whose(state)
     _check_working(state)
+    _check_turns(state)
     _check_involved(state)
 
 
@@ -35,6 +41,7 @@ def _check_numbers(run: Run) -> None:
     check_same(f"run {run.run}: items done and failed", run.done + run.failed, ended)
     lost = [index for index in run.outcomes if index not in run.ended]
     check(not lost, f"run {run.run}: outcomes of items that did not end: {lost}")
+    check(run.highest >= max(run.items, default=-1), f"run {run.run}: an item beyond its highest")
     check(run.active_at >= run.heard_at, f"run {run.run}: heard after its last activity")
     if run.count is not None:
         check(ended <= run.count, f"run {run.run}: {ended} of {run.count} items ended")
@@ -46,6 +53,12 @@ def _check_budget(state: State) -> None:
     check_same("bytes of inputs on disk", budget.spooled_nbytes, spooled)
     promised = sum(run.promised_nbytes for run in runs)
     check_same("bytes that clients may send", budget.promised_nbytes, promised)
+    of_users: dict[str, int] = {}
+    for run in runs:
+        nbytes = run.spooled_nbytes + run.promised_nbytes
+        of_users[run.user] = of_users.get(run.user, 0) + nbytes
+    of_users = {user: nbytes for user, nbytes in of_users.items() if nbytes}
+    check_same("bytes of each user's inputs", dict(budget.taken_nbytes), of_users)
     for run in runs:
         held = sum(item.nbytes for item in run.items.values() if item.has_input)
         check_same(f"run {run.run}: bytes of inputs on disk", run.spooled_nbytes, held)
@@ -54,6 +67,33 @@ def _check_budget(state: State) -> None:
         )
     gone = [name for name in budget.refused if name not in state.runs]
     check(not gone, f"runs that are gone wait for room: {gone}")
+
+
+def _check_whose(state: State) -> None:
+    """How many runs each party and user has."""
+    under_way = [run for run in state.runs.values() if not run.over]
+    expected = Counter(name for run in under_way for name in (run.party, run.user))
+    check_same("runs under way", dict(state.runs.under_way), dict(expected))
+    known = Counter(run.user for run in state.runs.values())
+    check_same("runs of each user", dict(state.runs.known), dict(known))
+
+
+def _check_turns(state: State) -> None:
+    """Whose items are under way, and who has work, by plan."""
+    flying: dict[PlanKey, Counter[str]] = {}
+    working: dict[PlanKey, Counter[str]] = {}
+    for run in state.runs.values():
+        flying.setdefault(run.plan_key, Counter())[run.party] += len(run.in_flight)
+        working.setdefault(run.plan_key, Counter())[run.party] += run.working
+    for key in {*flying, *state.runs.turns}:
+        turns = state.runs.turns.get(key, ItemTurns())
+        for what, found, expected in (
+            ("items in flight", turns.in_flight, +flying.get(key, Counter())),
+            ("runs with work", turns.working, +working.get(key, Counter())),
+        ):
+            check_same(f"{what} of each party in {key}", dict(found), dict(expected))
+        for party in turns.held:
+            check(party in turns.in_flight, f"{party} is held back in {key}, and has nothing there")
 
 
 def _check_working(state: State) -> None:

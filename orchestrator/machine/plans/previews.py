@@ -30,13 +30,15 @@ from orchestrator.planner.offers import Fleet, Offer, SegmentRange, fits
 from orchestrator.planner.partitioning import check_wanted, estimated_s
 from orchestrator.planner.ranking import check_policy, duration
 from orchestrator.planner.stages import Work
-from wire.errors import CrowdpipeError, FleetTooSmall, UnknownModel
+from wire.errors import Busy, CrowdpipeError, FleetTooSmall, InvalidInput, UnknownModel
 from wire.manifest import Manifest
 from wire.memory import resident_need, streamed_need
 from wire.messages.requests import Planned, PlannedPartition, RequestFailed, RequestPlan
 from wire.quantities import mebibytes
+from wire.topics import user_of
 
 WEIGHED_LIMIT = 8  # devices of which it is said how much slower a batch would be
+PREVIEW_AGAIN_S = 1.0
 LEFT_OUT_LIMIT = 64  # devices of which it is said why they are not in the plan
 
 
@@ -44,20 +46,35 @@ def answer(state: State, party: str, asked: RequestPlan) -> None:
     """At once if the plan that stands is asked for, else when ranges are found."""
     try:
         manifest = state.model_named(asked.model)
+        if asked.items is not None and not 0 <= asked.items <= state.options.run_items:
+            raise InvalidInput(f"a run has 0 to {state.options.run_items} items")
         check_policy(asked.options.policy)
         check_wanted(manifest, asked.options.partitions)
         exact, want = asked.options.exact, Want(asked.options.partitions, asked.options.policy)
         present = _present(state, manifest, exact, want)
         if present is None:
+            _check_under_way(state, party)
             about, items = Asked(party, asked), items_of(asked.items)
             searching.ask(state, "preview", manifest, exact, want, items, about)
             return
         plan = draft(state, manifest, exact, want, ranges_of(present), present.shortlist)
         planned = _planned(state, plan, asked)
     except CrowdpipeError as error:
-        state.respond(party, RequestFailed(asked.request, error.kind, error.reason))
+        again_s = error.again_s if isinstance(error, Busy) else None
+        state.respond(party, RequestFailed(asked.request, error.kind, error.reason, again_s))
         return
     state.respond(party, planned)
+
+
+def _check_under_way(state: State, party: str) -> None:
+    """A search keeps the planner's thread for a while: raises `Busy` if it has enough of them."""
+    most, under_way = state.options.party_previews, state.searches.previews
+    of_user = state.options.user_parties * most
+    if under_way[party] >= most or under_way[user_of(party)] >= of_user:
+        raise Busy(
+            f"{most} plans are being searched for this client already, or {of_user} for its user",
+            PREVIEW_AGAIN_S,
+        )
 
 
 def _present(state: State, manifest: Manifest, exact: bool, want: Want) -> Plan | None:

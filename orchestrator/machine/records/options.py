@@ -23,6 +23,16 @@ class OrchestratorOptions:
     twice the partitions). `cached_share`: from this share of its bytes a partition counts as
     cached. `replan_gain`: how much faster a new plan must be to replace one that works.
     `margin_s`, `margin_share`: what an assignment is early by, plus a share of fetch and load.
+
+    What one party (one session of a user's) and one user may have, see ADR 24. `party_runs`,
+    `user_runs`: runs under way; `user_kept_runs`: those besides that ended and whose results
+    nobody fetched yet, included. `run_items`: items of a run. `lifetime_most_s`: the longest that
+    results are kept. `user_spool_share`: of `input_spool_nbytes`. `asks_per_s` and `asks_burst`:
+    requests of a party that begin or repeat something (submit, plan, resume); `words_per_s` and
+    `words_burst`: all others, of which a run with results needs ten a second; a user has as much
+    as `user_parties` parties. `party_previews`: plans that are searched for a party's questions at
+    once. `party_windows`: windows that all runs of a party fill while no
+    other party works on the plan; beside others it is one.
     """
 
     version: str = "0.1.0"
@@ -49,4 +59,17 @@ class OrchestratorOptions:
     coalesce_s: float = 0.1
     progress_s: float = 0.5
     clear_run_s: float = 60.0
+    party_runs: int = 64
+    user_runs: int = 256
+    user_kept_runs: int = 1024
+    run_items: int = 1_000_000
+    lifetime_most_s: float = 7 * 86_400.0
+    user_spool_share: float = 0.5
+    asks_per_s: float = 100.0
+    asks_burst: int = 400
+    words_per_s: float = 1000.0
+    words_burst: int = 4000
+    user_parties: int = 4
+    party_previews: int = 4
+    party_windows: int = 4
     limits: Limits = field(default_factory=Limits)

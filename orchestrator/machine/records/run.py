@@ -20,6 +20,7 @@ from orchestrator.machine.records.transitions import lifecycle_of
 from wire.lifecycle import Lifecycle
 from wire.messages.requests import RunOptions, RunStatus
 from wire.spans import Spans
+from wire.topics import user_of
 
 STATUS: dict[str, RunStatus] = {
     "gathering": "accepted",
@@ -40,6 +41,10 @@ class Keeper(Protocol):
     def run_changed(self, run: Run) -> None: ...
 
     def may_enter(self, run: Run) -> None: ...
+
+    def took_off(self, run: Run) -> None: ...
+
+    def landed(self, run: Run) -> None: ...
 
 
 @dataclass(slots=True)
@@ -77,6 +82,7 @@ class Run:
     opened_cuts: set[int] = field(default_factory=set)  # cuts that all of the wave may pass
     missing: dict[int, list[int]] = field(default_factory=dict)  # per cut, of the wave: not come
     waits_until: float = float("-inf")  # no waiting item is out of time before
+    highest: int = -1  # no item that is here has a higher number
     admitted: int = 0
     done: int = 0
     failed: int = 0
@@ -101,6 +107,10 @@ class Run:
         return why[1] if why is not None else None
 
     @property
+    def user(self) -> str:
+        return user_of(self.party)
+
+    @property
     def plan_key(self) -> PlanKey:
         return (self.model, self.options.exact)
 
@@ -116,6 +126,11 @@ class Run:
     def kept(self) -> bool:
         """On disk: its client may be told of it, and others see it."""
         return self.state not in ("gathering", "storing")
+
+    @property
+    def over(self) -> bool:
+        """It ended, and is kept for what its client has not fetched."""
+        return self.state in ("done", "failed", "cancelled")
 
     @property
     def open(self) -> bool:
@@ -174,6 +189,7 @@ class Run:
         life = lifecycle_of("item", f"{self.run}/{index}", "arrived", now, self.life.cause)
         item = Item(self.run, index, life, self.agenda, self.involved, self.options.barrier)
         self.items[index] = item
+        self.highest = max(self.highest, index)
         if len(self.items) == 1:
             self._changed()
         self.touch()
@@ -221,6 +237,8 @@ class Run:
         item.progress_at = self.moved_at = now
         self.admitted += 1
         self.in_flight[item.index] = item
+        if self.keeper is not None:
+            self.keeper.took_off(self)
         if self.options.barrier:
             self.wave[item.index] = None
             self.missing.clear()
@@ -231,6 +249,8 @@ class Run:
     def leave_flight(self, index: int) -> None:
         """It has an outcome, or goes home: another may be admitted."""
         if self.in_flight.pop(index, None) is not None:
+            if self.keeper is not None:
+                self.keeper.landed(self)
             self.look_at_admission()
         if self.wave.pop(index, 0) is None:
             self.look_at_barrier()

@@ -1,4 +1,4 @@
-"""All runs by id, by model and by plan, and which of them have work."""
+"""All runs by id, by model and by plan, which of them have work, and how many are whose."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.input_budget import InputBudget
+from orchestrator.machine.records.item_turns import ItemTurns
 from orchestrator.machine.records.plan import PlanKey
 from orchestrator.machine.records.run import Run
+from orchestrator.machine.records.tally import Tally
 
 ROOMY = 64  # runs that stopped working and are not worth sweeping out
 LOOKS = ("attached", "client", "model", "waiting", "barrier", "credit", "obstacle", "end")
@@ -27,7 +29,10 @@ class Runs(Mapping[str, Run]):
         self._laden: dict[PlanKey, dict[str, Run]] = {}  # nor here
         # Per plan by age. Those that stopped working meanwhile are taken out when they come up.
         self._oldest: dict[PlanKey, list[tuple[int, str]]] = {}
-        self._turns: dict[PlanKey, dict[str, Run]] = {}  # per plan, who may have an item admitted
+        self.turns: dict[PlanKey, ItemTurns] = {}  # no key has one that is idle
+        self._under_way: dict[str, Run] = {}  # those that did not end
+        self.under_way = Tally()  # how many, by party and by user
+        self.known = Tally()  # also those that ended and are kept, by user
         self._order = 0
 
     def __getitem__(self, run: str) -> Run:
@@ -44,6 +49,7 @@ class Runs(Mapping[str, Run]):
         run.order, run.keeper = self._order, self
         self._runs[run.run] = run
         self._of_model.setdefault(run.model, {})[run.run] = run
+        self.known.change(run.user, 1)
         self.run_changed(run)
 
     def remove(self, run: Run) -> None:
@@ -56,9 +62,12 @@ class Runs(Mapping[str, Run]):
         del siblings[run.run]
         if not siblings:
             del self._of_model[run.model]
+        self._note_under_way(run, there=False)
+        self.known.change(run.user, -1)
         self._stop(run)
         self._note_laden(run, laden=False)
         self.hold_back(run)
+        self._fly(run, -len(run.in_flight))
         self._budget.forget(run)
         for look in (*LOOKS, *ENDINGS):
             self._agenda.forget(look, run.run)  # type: ignore[arg-type] # literals of `Look`
@@ -92,7 +101,7 @@ class Runs(Mapping[str, Run]):
     def may_enter(self, run: Run) -> None:
         """It has an item that waits, and nothing of its own holds it back any more."""
         if run.waiting and run.attended:
-            self._turns.setdefault(run.plan_key, {}).setdefault(run.run, run)
+            self._turns_of(run.plan_key).add(run)
             self._agenda.look("admission", run.plan_key)
 
     def all_in_turn(self, key: PlanKey) -> None:
@@ -100,25 +109,59 @@ class Runs(Mapping[str, Run]):
             self.may_enter(run)
 
     def next_in_turn(self, key: PlanKey) -> Run | None:
-        """Runs with items that wait come one after another."""
-        turns = self._turns.get(key, {})
-        while turns:
-            name = next(iter(turns))
-            run = turns.pop(name)
+        """Parties with items that wait come one after another, and so do the runs of each."""
+        turns = self.turns.get(key)
+        while turns is not None and (run := turns.next()) is not None:
             if run.waiting and run.attended:
-                turns[name] = run
                 return run
-        self._turns.pop(key, None)
+            self.hold_back(run)
         return None
 
     def hold_back(self, run: Run) -> None:
         """It has as much under way as it may: others enter, until something of it ends."""
-        self._turns.get(run.plan_key, {}).pop(run.run, None)
+        turns = self.turns.get(run.plan_key)
+        if turns is not None:
+            turns.hold_run(run)
+            self._clear_turns(run.plan_key)
+
+    def hold_party_back(self, run: Run) -> None:
+        """Its party has as much under way in the plan as it may, until something of that ends."""
+        self._turns_of(run.plan_key).hold_party(run.party)
+
+    def in_flight_of_party(self, run: Run) -> int:
+        """Items of the run's party under way in its plan, whatever run they are of."""
+        turns = self.turns.get(run.plan_key)
+        return turns.in_flight[run.party] if turns is not None else 0
+
+    def is_alone(self, run: Run) -> bool:
+        """No other party has work for its plan."""
+        turns = self.turns.get(run.plan_key)
+        return turns is None or turns.parties <= 1
+
+    def took_off(self, run: Run) -> None:
+        self._fly(run, 1)
+
+    def landed(self, run: Run) -> None:
+        self._fly(run, -1)
+
+    def _fly(self, run: Run, count: int) -> None:
+        if count:
+            if self._turns_of(run.plan_key).fly(run.party, count):
+                self._agenda.look("admission", run.plan_key)
+            self._clear_turns(run.plan_key)
+
+    def _turns_of(self, key: PlanKey) -> ItemTurns:
+        return self.turns.setdefault(key, ItemTurns())
+
+    def _clear_turns(self, key: PlanKey) -> None:
+        if key in self.turns and self.turns[key].idle:
+            del self.turns[key]
 
     # --- what runs tell -----------------------------------------------------------------------
 
     def run_changed(self, run: Run) -> None:
         """It may have begun or stopped to work, or have its first item, or none any more."""
+        self._note_under_way(run, there=not run.over)
         self._note_laden(run, laden=bool(run.items))
         if run.working == (run.run in self._working.get(run.plan_key, {})):
             return
@@ -127,6 +170,16 @@ class Runs(Mapping[str, Run]):
         else:
             self._stop(run)
         self._agenda.look("plan", run.plan_key)
+
+    def _note_under_way(self, run: Run, *, there: bool) -> None:
+        if there == (run.run in self._under_way):
+            return
+        if there:
+            self._under_way[run.run] = run
+        else:
+            del self._under_way[run.run]
+        for name in (run.party, run.user):
+            self.under_way.change(name, 1 if there else -1)
 
     def _note_laden(self, run: Run, *, laden: bool) -> None:
         runs = self._laden.setdefault(run.plan_key, {})
@@ -140,6 +193,7 @@ class Runs(Mapping[str, Run]):
     def _start(self, run: Run) -> None:
         key = run.plan_key
         self._working.setdefault(key, {})[run.run] = run
+        self._turns_of(key).works(run.party, 1)
         heap = self._oldest.setdefault(key, [])
         heapq.heappush(heap, (run.order, run.run))
         if len(heap) > 2 * len(self._working[key]) + ROOMY:
@@ -149,7 +203,10 @@ class Runs(Mapping[str, Run]):
 
     def _stop(self, run: Run) -> None:
         working = self._working.get(run.plan_key, {})
-        working.pop(run.run, None)
+        if working.pop(run.run, None) is not None:
+            if self._turns_of(run.plan_key).works(run.party, -1):
+                self._agenda.look("admission", run.plan_key)
+            self._clear_turns(run.plan_key)
         if not working:
             self._working.pop(run.plan_key, None)
             self._oldest.pop(run.plan_key, None)

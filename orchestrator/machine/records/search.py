@@ -11,9 +11,11 @@ from typing import Literal
 
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.plan import PlanKey, Want
+from orchestrator.machine.records.tally import Tally
 from wire.ids import PartitionId
 from wire.messages.requests import RequestPlan
 from wire.messages.residency import Failure
+from wire.topics import user_of
 
 Purpose = Literal["renew", "compare", "repartition", "preview", "submit"]
 
@@ -63,6 +65,7 @@ class Searches:
     def __init__(self) -> None:
         self._under_way: dict[int, Search] = {}
         self._hopefuls: dict[tuple[str, int | None], Hopefuls] = {}  # by model and partitions
+        self.previews = Tally()  # under way, by party and by user
         self._last = 0
 
     def __len__(self) -> int:
@@ -76,6 +79,7 @@ class Searches:
         self._under_way[search.number] = search
         if isinstance(search.about, Hopefuls):
             self._hopefuls[search.key[0], search.want.partitions] = search.about
+        self._count_preview(search, 1)
 
     def join(self, model: str, want: Want, run: str) -> bool:
         """Have the run's question answered by a search that is under way."""
@@ -87,9 +91,16 @@ class Searches:
     def end(self, number: int) -> Search | None:
         """What it was for; None if it is not waited for any more."""
         search = self._under_way.pop(number, None)
+        if search is not None:
+            self._count_preview(search, -1)
         if search is not None and isinstance(search.about, Hopefuls):
             self._hopefuls.pop((search.key[0], search.want.partitions), None)
         return search
+
+    def _count_preview(self, search: Search, by: int) -> None:
+        if isinstance(search.about, Asked):
+            for name in (search.about.party, user_of(search.about.party)):
+                self.previews.change(name, by)
 
     def __contains__(self, number: int) -> bool:
         return number in self._under_way

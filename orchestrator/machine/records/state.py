@@ -20,6 +20,7 @@ from orchestrator.machine.records.models import Models
 from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.plans import Plans
+from orchestrator.machine.records.quotas import Quotas
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.runs import Runs
 from orchestrator.machine.records.search import Searches
@@ -51,13 +52,14 @@ class State:
         self.models = Models()  # by name
         self.manifests = self.models.by_digest
         self.agenda = Agenda()
-        self.budget = InputBudget(options.input_spool_nbytes, self.agenda)
+        self.budget = InputBudget(options.input_spool_nbytes, options.user_spool_share, self.agenda)
         self.cause = Cause(in_words)
         self.devices = Devices(self.agenda, options.lease_s, self.cause)
         self.plans = Plans(self.agenda)
         self.runs = Runs(self.agenda, self.budget)
         self.involved = Involved()
         self.searches = Searches()
+        self.quotas = Quotas(options)
         self.gathering: dict[str, Run] = {}  # their attached inputs are still coming
         self.pings = 0
         self.estimates = Estimates()

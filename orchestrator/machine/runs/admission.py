@@ -1,4 +1,8 @@
-"""Lets items in: once their worst-case bytes have room at every hop, in order, runs in turn.
+"""Lets items in: once their worst-case bytes have room at every hop, in order, parties in turn.
+
+Of each party its runs come in turn. While others work on the plan, a party has no more in flight
+with a hundred runs than with one, which is what keeps every device of the plan at work; alone it
+may have several times that, so that runs of a few items do not wait for each other.
 
 What an item reserves on a device is the bound of what comes in and of what goes out there, for
 each partition that the device serves; it is given back with the item's terminal outcome. An item
@@ -26,7 +30,7 @@ NEVER = float("inf")
 
 
 def admit(state: State, key: PlanKey) -> float:
-    """Let in whatever may enter the plan now, one item per run in turn."""
+    """Let in whatever may enter the plan now, one item per party, and of each per run, in turn."""
     plan = state.plans.get(key)
     if state.connection is None or plan is None:
         return NEVER
@@ -39,7 +43,9 @@ def admit(state: State, key: PlanKey) -> float:
         run = state.runs.next_in_turn(key)
         if run is None:
             break
-        if not _admit_next(state, plan, run):
+        if state.runs.in_flight_of_party(run) >= _most_of_party(state, plan, run):
+            state.runs.hold_party_back(run)
+        elif not _admit_next(state, plan, run):
             state.runs.hold_back(run)
     return NEVER
 
@@ -88,6 +94,8 @@ def why_not(state: State, plan: Plan | None, run: Run) -> str:
     ]
     if away:
         return f"{', '.join(away)} did not answer"
+    if state.runs.in_flight_of_party(run) >= _most_of_party(state, plan, run):
+        return "other items of its client are under way, as many as may be"
     full = next((name for name in state.plans.hops(plan) if not _has_room(state, plan, name)), "")
     return f"{full or 'a device'} has no free buffer space for one more item"
 
@@ -119,6 +127,12 @@ def _all_there(state: State, plan: Plan) -> bool:
 def window_of(state: State, plan: Plan) -> int:
     """Items of a run in flight at once."""
     return state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
+
+
+def _most_of_party(state: State, plan: Plan, run: Run) -> int:
+    """Items of all runs of the run's party in flight at once."""
+    windows = state.options.party_windows if state.runs.is_alone(run) else 1
+    return windows * window_of(state, plan)
 
 
 def has_room(state: State, plan: Plan) -> bool:

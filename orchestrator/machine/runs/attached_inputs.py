@@ -14,6 +14,7 @@ from orchestrator.machine.records.instructions import DiscardPending, DropHeld, 
 from orchestrator.machine.records.item import input_fault
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
+from orchestrator.machine.runs import credits
 from wire.errors import RunCancelled
 from wire.ids import ActivationId
 from wire.messages.requests import ATTACHED_COUNT, ATTACHED_NBYTES
@@ -37,8 +38,8 @@ def input_arrived(state: State, run: Run, head: FrameHead) -> None:
     at = head.activation
     if at.item in run.awaited and _may_be_taken(state, run, head):
         item = run.arrive(at.item, state.now)
-        item.nbytes, item.has_input = head.nbytes, True
-        state.budget.spool(run, head.nbytes)
+        item.nbytes, item.has_input = credits.kept_nbytes(state, head.nbytes), True
+        state.budget.spool(run, item.nbytes)
         state.emit(HoldInput(at))
     else:
         state.counts["input_not_attached"] += 1
@@ -49,8 +50,9 @@ def input_arrived(state: State, run: Run, head: FrameHead) -> None:
 
 def _may_be_taken(state: State, run: Run, head: FrameHead) -> bool:
     manifest = state.manifests.get(run.model)
-    fits = run.spooled_nbytes + head.nbytes <= ATTACHED_NBYTES
-    room = fits and not state.budget.overflows(run, head.nbytes)
+    nbytes = credits.kept_nbytes(state, head.nbytes)
+    fits = run.spooled_nbytes + nbytes <= ATTACHED_NBYTES
+    room = fits and not state.budget.overflows(run, nbytes)
     return room and manifest is not None and input_fault(manifest, head) is None
 
 

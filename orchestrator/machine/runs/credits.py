@@ -25,6 +25,12 @@ def bound_nbytes(state: State, run: Run) -> int:
     return raw + state.options.frame_overhead_nbytes
 
 
+def kept_nbytes(state: State, nbytes: int) -> int:
+    """What an input of so many bytes counts for on disk. The smallest counts for what is known of
+    it in memory, so that the bound on bytes bounds that as well."""
+    return max(nbytes, state.options.frame_overhead_nbytes)
+
+
 def credit_of(state: State, run: Run) -> int:
     if not run.attended:
         return 0

@@ -26,11 +26,13 @@ from orchestrator.machine.runs import (
     attached_inputs,
     credits,
     obstacles,
+    quotas,
 )
 from orchestrator.machine.runs.models import awaits_model
 from orchestrator.planner.partitioning import check_wanted
 from orchestrator.planner.ranking import check_policy
 from wire.errors import (
+    Busy,
     CrowdpipeError,
     InvalidInput,
     NoDevice,
@@ -44,6 +46,7 @@ from wire.messages.requests import (
     AcknowledgeResults,
     CancelRun,
     Finish,
+    ItemFailed,
     Rejected,
     Renew,
     Request,
@@ -53,14 +56,17 @@ from wire.messages.requests import (
     Submit,
 )
 
-RUNS_LIMIT = 10_000  # runs known at once; beyond, new ones are refused
-COUNT_LIMIT = 1 << 31
 EARLY_S = 0.5  # until an input that came before its model was told may come again
 CANCELLED = "the run was cancelled by its client"
 UNKNOWN_RUN = "this run is not known here: it is over, or its lifetime has passed; submit anew"
 
 
 def request_arrived(state: State, party: str, request: Request) -> None:
+    """Answer it, unless its party has asked for too much lately."""
+    busy = quotas.refusal(state, party, request)
+    if busy is not None:
+        quotas.tell(state, party, request, busy)
+        return
     _HANDLERS[type(request)](state, party, request)
 
 
@@ -74,9 +80,11 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         state.respond(party, Rejected(asked.run, *state.tombstones[asked.run]))
         return
     try:
+        quotas.check_new_run(state, party)
         manifest = _checked(state, asked)
     except CrowdpipeError as error:
-        state.respond(party, Rejected(asked.run, error.kind, error.reason))
+        again_s = error.again_s if isinstance(error, Busy) else None
+        state.respond(party, Rejected(asked.run, error.kind, error.reason, again_s=again_s))
         return
     now = state.now
     run = Run(
@@ -131,15 +139,15 @@ def accept(state: State, run: Run) -> None:
 def _checked(state: State, asked: Submit) -> Manifest:
     """The run's model, if all that can be known now speaks for the run."""
     manifest = state.model_named(asked.model)
-    options = asked.options
-    if len(state.runs) >= RUNS_LIMIT:
-        raise TimedOut(f"{RUNS_LIMIT} runs wait here already; try again later")
-    if asked.count is not None and not 0 <= asked.count <= COUNT_LIMIT:
-        raise InvalidInput(f"a run of {asked.count} items is not possible")
+    options, most = asked.options, state.options.run_items
+    if asked.count is not None and not 0 <= asked.count <= most:
+        raise InvalidInput(f"a run of {asked.count} items is not possible: 0 to {most} are")
     if options.barrier and asked.count is None:
         raise InvalidInput("a barrier run needs the number of its items when it is submitted")
-    if not options.lifetime_s > 0:
-        raise InvalidInput(f"a lifetime of {options.lifetime_s} s is not possible")
+    longest_s = state.options.lifetime_most_s
+    if not 0 < options.lifetime_s <= longest_s:
+        said = f"a lifetime of {options.lifetime_s:g} s is not possible"
+        raise InvalidInput(f"{said}: it ends after {longest_s:g} s at the latest")
     check_policy(options.policy)
     check_wanted(manifest, options.partitions)
     return manifest
@@ -168,8 +176,8 @@ def _finish(state: State, party: str, asked: Finish) -> None:
     run = _own(state, party, asked.run)
     if run is None or not run.open or run.count == asked.count:
         return
-    highest = max(run.items, default=run.stored.highest)
-    if run.count is not None or not highest < asked.count <= COUNT_LIMIT:
+    highest = max(run.highest, run.stored.highest)
+    if run.count is not None or not highest < asked.count <= state.options.run_items:
         state.counts["refused_finish"] += 1
         return
     run.finish(asked.count)
@@ -208,6 +216,7 @@ def _resume(state: State, party: str, asked: Resume) -> None:
     credits.say(state, run)
     if run.obstacle is not None:
         obstacles.tell(state, run)
+    quotas.charge_outcomes(state, party, len(run.outcomes))
     for outcome in run.outcomes.values():
         outcomes.publish(state, run, outcome)
 
@@ -238,12 +247,13 @@ def input_arrived(state: State, event: InputArrived) -> None:
     run.hear(state.now)
     if at.item in run.items or at.item in run.ended:
         _discard(state, head, "repeated_input")
-        run.say_by(state.now, state.now)  # its client may not know that it is here
+        _say_soon(state, run)  # its client may not know that it is here
         return
-    limit = run.count if run.count is not None else COUNT_LIMIT
-    if not 0 <= at.item < limit or state.budget.overflows(run, head.nbytes):
+    limit = run.count if run.count is not None else state.options.run_items
+    nbytes = credits.kept_nbytes(state, head.nbytes)
+    if not 0 <= at.item < limit or state.budget.overflows(run, nbytes):
         _discard(state, head, "excess_input")
-        run.say_by(state.now, state.now)
+        _tell_excess(state, run, at.item)
         return
     if awaits_model(state, run):  # we just started: the store was not read yet
         _discard(state, head, "early_input")
@@ -263,6 +273,8 @@ def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
     """Whoever sends inputs to a run that takes none is told, once it can know. That of one that was
     never heard of may be overtaking its `submit`."""
     at = event.head.activation
+    if not quotas.may_be_answered(state, event.party):
+        return
     if run is None and at.run not in state.tombstones:
         told = Rejected(at.run, TimedOut.kind, UNKNOWN_RUN, doubtful=True)
         state.respond(event.party, told)
@@ -270,6 +282,21 @@ def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
         _tell_gone(state, event.party, at.run)
     elif run is not None and run.party == event.party and run.fault is not None:
         state.respond(event.party, Rejected(at.run, *run.fault))
+
+
+def _tell_excess(state: State, run: Run, item: int) -> None:
+    """It has no room now, or never: then the item fails, unless its run cannot have it at all."""
+    most = state.options.run_items
+    if item < most or run.count is not None:
+        _say_soon(state, run)
+    elif quotas.may_be_answered(state, run.party):
+        reason = f"item {item}: a run may have {most} items; begin another one"
+        state.respond(run.party, ItemFailed(run.run, item, InvalidInput.kind, reason))
+
+
+def _say_soon(state: State, run: Run) -> None:
+    """Once for all inputs of a moment that are not taken."""
+    run.say_by(state.now + state.options.coalesce_s, state.now)
 
 
 def _take(state: State, run: Run, item: Item, head: FrameHead) -> None:
@@ -283,8 +310,8 @@ def _take(state: State, run: Run, item: Item, head: FrameHead) -> None:
         credits.stored(state, run, item.index)
         outcomes.fail(state, item, InvalidInput.kind, f"item {item.index}: {fault}")
         return
-    item.nbytes, item.has_input = head.nbytes, True
-    state.budget.spool(run, head.nbytes)
+    item.nbytes, item.has_input = credits.kept_nbytes(state, head.nbytes), True
+    state.budget.spool(run, item.nbytes)
     item.life.move("storing", state.now)
     state.emit(StoreInput(head.activation))
 

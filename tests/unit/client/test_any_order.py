@@ -178,6 +178,14 @@ class AnyNetwork(RuleBasedStateMachine):
         message = self.to_desk[index] if again else self.to_desk.pop(index)
         self.to_client += self.desk.hear(message)
 
+    @precondition(lambda self: self.to_desk)
+    @rule(at=st.integers(0, 20), again_s=st.sampled_from([0.0, 1.0, 100.0]))
+    def refuse_for_now(self, at: int, again_s: float) -> None:
+        """Too much was asked: the request is not looked at."""
+        message = self.to_desk.pop(at % len(self.to_desk))
+        if not isinstance(message, ActivationId):
+            self.to_client.append(Rejected(RUN, "busy", "later", again_s=again_s))
+
     @precondition(lambda self: self.to_client and self.connected)
     @rule(at=st.integers(0, 20), again=st.booleans())
     def reach_client(self, at: int, again: bool) -> None:

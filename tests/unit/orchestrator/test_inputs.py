@@ -9,6 +9,7 @@ import pytest
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
+from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.frame_head import FrameHead, TensorHead
@@ -186,3 +187,53 @@ def test_an_input_whose_model_did_not_come_back_ends_with_that() -> None:
     out = machine.handle(ev.InputArrived(CLIENT, world.head(at)), world.now + 60.0)
     (ended,) = [each.outcome for each in out if isinstance(each, ins.StoreOutcome)]
     assert "was removed" in ended.reason
+
+
+def test_a_run_takes_no_item_beyond_what_a_run_may_have() -> None:
+    most = 2
+    world = World(tiny_manifest(), OrchestratorOptions(run_items=most)).begin("a")
+    world.ask(req.Submit("r1", "tiny"))
+    world.run_for(0.1)
+    world.feed("r1", most)
+    world.tell(ev.FrameLost(CLIENT, ActivationId("r1", 1 << 40, 0), "malformed", "not a frame"))
+    world.finish("r1", most + 1)
+    world.run_for(0.5)
+    (failed,) = told(world, req.ItemFailed)
+    assert (failed.item, failed.kind) == (most, "invalid_input")
+    assert f"a run may have {most} items" in failed.reason
+    assert not world.instructions(ins.StoreOutcome)
+    assert not world.instructions(ins.StoreCount)
+    world.ask(req.Submit("r2", "tiny", count=most + 1))
+    world.run_for(0.1)
+    assert told(world, req.Rejected)[-1].kind == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        req.Submit("r", "tiny", RunOptions(lifetime_s=1e300)),
+        req.Submit("r", "tiny", RunOptions(partitions=1 << 50)),
+        req.Submit("r", "tiny", RunOptions(policy="x" * 60)),
+        req.Submit("r", "tiny", count=1 << 52),
+        req.RequestPlan("r", "tiny", items=1 << 52),
+        req.RequestPlan("r", "tiny", items=-1),
+        req.RequestPlan("r", "tiny", RunOptions(partitions=1 << 50)),
+    ],
+    ids=str,
+)
+def test_a_number_beyond_what_may_be_is_refused_with_what_may(asked: req.Request) -> None:
+    world = world_of("a")
+    world.ask(asked)
+    world.run_for(0.1)
+    (refused,) = [*told(world, req.Rejected), *told(world, req.RequestFailed)]
+    assert refused.kind == "invalid_input"
+
+
+@pytest.mark.parametrize("attached", [-5, 1 << 52])
+def test_however_many_inputs_are_announced_few_are_waited_for(attached: int) -> None:
+    world = world_of("a")
+    world.ask(req.Submit("r", "tiny", attached=attached))
+    world.run_for(0.01)
+    assert len(world.machine.state.runs["r"].awaited) <= req.ATTACHED_COUNT
+    world.run_for(1.0)
+    assert world.machine.state.runs["r"].open

@@ -292,7 +292,7 @@ def test_inputs_are_told_stored_in_ranges_with_fresh_credit() -> None:
 
 def test_a_full_spool_takes_the_credit_away_until_results_free_it() -> None:
     bound = 4096 + tiny_manifest().cuts[0].bound_nbytes
-    options = OrchestratorOptions(input_spool_nbytes=2 * bound, window=1)
+    options = OrchestratorOptions(input_spool_nbytes=2 * bound, user_spool_share=1.0, window=1)
     world = World(tiny_manifest(), options).begin("a", "b", "c")
     world.submit(items=6)
     world.complete(items=6)

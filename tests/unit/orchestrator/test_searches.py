@@ -68,7 +68,7 @@ def test_a_run_may_be_cancelled_while_it_is_searched_for() -> None:
 def test_many_clients_that_want_the_same_are_answered_by_one_search() -> None:
     world = world_of("a", "b", takes_s=1.0)
     for index in range(200):
-        world.ask(req.Submit(f"r{index}", "tiny"))
+        world.ask(req.Submit(f"r{index}", "tiny"), f"clients/user{index}/s1")
     world.run_for(5.0)
     assert searches(world) == 1
     assert len([each for each in world.told if isinstance(each, req.Accepted)]) == 200
