@@ -69,6 +69,7 @@ def _check_work(agent: Agent) -> None:
 def _check_queues(agent: Agent, listed: list[Partition]) -> None:
     partitions = agent.partitions
     longest = {record.key: record for record in sorted(listed, key=lambda r: r.id.last)}
+    check_equal(agent.senders.keys(), set(longest), "cuts that senders are known of")
     for record in listed:
         check(partitions.taking(record.key) is longest[record.key], f"who takes {record.key}")
         check(record in partitions.makers_of(record.id.cut), f"who makes {record.id.cut}")

@@ -25,6 +25,8 @@ def _check_published(state: State) -> None:
             part = placement.partition
             for device in filter(None, (placement.device, *placement.standins)):
                 told = state.published.get(device)
-                listed = told is not None and any(part == each.partition for each in told.partitions)
+                listed = told is not None and any(
+                    part == each.partition for each in told.partitions
+                )
                 placed = not listed or state.places.serves(device, part)
                 check(placed, f"{device} was told to serve {part}, and has no place there")
