@@ -46,7 +46,7 @@ class Surroundings(Protocol):
     disk_full: bool
     part_nbytes: int | None
 
-    def check_release(self, command: cmd.Release) -> None: ...
+    def check_release(self, device: str, command: cmd.Release) -> None: ...
 
 
 class VirtualOrchestrator:
@@ -354,7 +354,7 @@ class VirtualOrchestrator:
     def _do_PublishCommands(self, each: ins.PublishCommands) -> None:  # noqa: N802
         for command in each.batch.commands:
             if isinstance(command, cmd.Release):
-                self.world.check_release(command)
+                self.world.check_release(each.device, command)
         self._publish(f"commands/{each.device}", record.encode(each.batch))
 
     def _do_ClearDevice(self, each: ins.ClearDevice) -> None:  # noqa: N802

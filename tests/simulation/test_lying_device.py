@@ -1,0 +1,50 @@
+"""An idle device speaks of what is not its own: whatever it says, every result is the whole
+model's, and no item ends with an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.liar import LIES
+from tests.simulation.world import World
+
+ITEMS, SEGMENTS = 4, 6
+
+
+def lie_of_everything(world: World, what: str) -> None:
+    for item in range(ITEMS):
+        for cut in range(SEGMENTS + 1):
+            for which in range(len(world.agents)):
+                world.lie(what, "r1", item, cut, which)
+
+
+@pytest.mark.parametrize("part_nbytes", [None, 150])
+@pytest.mark.parametrize("hold_nbytes", [50_000, 1 << 20])
+@pytest.mark.parametrize("what", LIES)
+def test_an_idle_devices_lies_change_nothing(
+    what: str, hold_nbytes: int, part_nbytes: int | None
+) -> None:
+    world = World(25, 25, 25, hold_nbytes=hold_nbytes, part_nbytes=part_nbytes)
+    run = world.submit("r1", items=ITEMS)
+    for _ in range(12):
+        lie_of_everything(world, what)
+        world.clock.run_for(0.05)
+    world.succeed(run)
+    world.rest()
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_nor_do_they_when_nobody_remembers_who_had_a_place(what: str) -> None:
+    world = World(25, 25, 25, 25)
+    run = world.submit("r1", items=ITEMS)
+    world.clock.run_for(0.5)
+    world.break_broker(keep_retained=False)
+    world.orchestrator.crash()
+    lie_of_everything(world, what)
+    world.clock.run_for(0.5)
+    world.orchestrator.start()
+    for _ in range(12):
+        lie_of_everything(world, what)
+        world.clock.run_for(0.3)
+    world.succeed(run)
+    world.rest()
