@@ -26,6 +26,7 @@ def test_an_idle_devices_lies_change_nothing(
 ) -> None:
     world = World(25, 25, 25, hold_nbytes=hold_nbytes, part_nbytes=part_nbytes)
     run = world.submit("r1", items=ITEMS)
+    world.clock.run_for(100.0, lambda: run.accepted)
     for _ in range(12):
         lie_of_everything(world, what)
         world.clock.run_for(0.05)

@@ -19,13 +19,13 @@ from wire.ids import ActivationId
 from wire.parts import (
     Credit,
     Part,
-    Reassembly,
     Transfer,
     decode,
     encode_credit,
     encode_part,
     split,
 )
+from wire.reassembly import Reassembly
 
 BOUND_NBYTES = 1 << 20
 COMPLETED = 1024

@@ -235,7 +235,10 @@ class World:
 
     def lie(self, what: str, run: str, item: int, cut: int, which: int) -> None:
         """An idle device says something of an item that is none of its own. A `cut` beyond the
-        last segment stands for the result."""
+        last segment stands for the result. Nobody can know the id of a run before its client has
+        told it to us."""
+        if not self.client.runs[run].accepted:
+            return
         last = len(self.manifest.segments) - 1
         at = ActivationId(run, item, min(cut, last + 1))
         exact = self.client.runs[run].options.exact
