@@ -13,6 +13,8 @@ from orchestrator.machine.records.state import State
 from wire.ids import PartitionId
 from wire.topics import ORCHESTRATOR
 
+MOST = 256  # former senders in an assignment: agents keep those of before by themselves
+
 
 def note(state: State, name: str, parts: Iterable[PartitionId]) -> None:
     """An assignment of the device lists these ranges."""
@@ -33,7 +35,7 @@ def senders_to(state: State, plan: Plan, part: PartitionId) -> tuple[str, ...]:
     went home, come from us."""
     if part.first == 0:
         return (ORCHESTRATOR,)
-    names = set(state.places.makers(plan.key, part.first))
+    names = set(state.places.makers(plan.key, part.first, MOST))
     for placement in plan.placements:
         if placement.partition.cut == part.first:
             names.update(placement.standins)

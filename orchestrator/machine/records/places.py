@@ -8,7 +8,7 @@ device, or once a device has had too many others since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Literal
 
@@ -22,7 +22,7 @@ Cut = tuple[str, bool, int]  # model digest, exact, cut
 class Places:
     def __init__(self) -> None:
         self._of: dict[str, dict[PartitionId, None]] = {}  # by device, the newest last; none empty
-        # How many ranges of each device begin or end at a cut; none is 0, and none is empty.
+        # How many ranges of each device begin or end at a cut, who was told last last; none is 0.
         self._takers: dict[Cut, dict[str, int]] = {}
         self._makers: dict[Cut, dict[str, int]] = {}
 
@@ -45,9 +45,9 @@ class Places:
         """It has or had a place before the cut."""
         return device in self._makers.get((*key, cut), ())
 
-    def makers(self, key: PlanKey, cut: int) -> Iterable[str]:
-        """Who has or had a place before the cut."""
-        return self._makers.get((*key, cut), {}).keys()
+    def makers(self, key: PlanKey, cut: int, most: int) -> list[str]:
+        """Who has or had a place before the cut; of more than `most`, those who were told last."""
+        return list(islice(reversed(self._makers.get((*key, cut), {})), most))
 
     def by_cut(self, what: Literal["takers", "makers"]) -> dict[Cut, set[str]]:
         """All who have a place at a cut, as a copy."""
@@ -63,10 +63,8 @@ class Places:
         there = self._of.setdefault(device, {})
         before = len(there)
         for part in parts:
-            if part in there:
-                del there[part]
-            else:
-                self._count(device, part, 1)
+            self._count(device, part, 0 if part in there else 1)
+            there.pop(part, None)
             there[part] = None
         news = len(there) > before
         for old in list(islice(there, max(0, len(there) - max(MOST, len(parts))))):
@@ -92,7 +90,7 @@ class Places:
     def _count(self, device: str, part: PartitionId, by: int) -> None:
         for table, cut in ((self._takers, part.first), (self._makers, part.cut)):
             there = table.setdefault((part.model, part.exact, cut), {})
-            there[device] = there.get(device, 0) + by
+            there[device] = there.pop(device, 0) + by
             if not there[device]:
                 del there[device]
             if not there:

@@ -250,10 +250,17 @@ def test_ranges_that_end_together_count_until_the_last_of_them_goes() -> None:
     places = Places()
     places.note("a", (part(0, 3), part(2, 3), part(2, 3, "n")))
     places.forget_model("n")
-    assert list(places.makers(("m", False), 4)) == ["a"]
-    assert list(places.makers(("n", False), 4)) == []
+    assert places.makers(("m", False), 4, 9) == ["a"]
+    assert places.makers(("n", False), 4, 9) == []
     places.forget_device("a")
     assert (places.by_cut("makers"), places.by_cut("takers")) == ({}, {})
+
+
+def test_of_many_who_made_the_same_those_who_were_told_last_are_named() -> None:
+    places = Places()
+    for device in ("a", "b", "c", "a"):
+        places.note(device, (part(0, 1), part(2, 3)))
+    assert places.makers(("m", False), 2, 2) == ["a", "c"]
 
 
 def test_a_device_has_so_many_places_and_loses_the_oldest() -> None:
