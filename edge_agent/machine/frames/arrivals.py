@@ -36,7 +36,8 @@ def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
 def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
     """It never was complete here. If it repeated a frame that is held, nothing is lost. If the
     spool had no room, early frames are dropped to make room for the next try."""
-    if event.activation in agent.held.inputs:
+    entry = agent.held.inputs.get(event.activation)
+    if entry is not None and (entry.sender == event.sender or entry.life.state != "early"):
         return
     kind = event.kind
     if kind == NO_ROOM:

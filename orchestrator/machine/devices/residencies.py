@@ -25,7 +25,7 @@ def assignment_seen(state: State, event: AssignmentSeen) -> None:
     """It had these places. A higher generation was in use: ours has to rise above it. Only
     orchestrators write there."""
     state.devices.met(event.device, state.now)
-    places.note(state, event.device, event.partitions)
+    places.note_former(state, event.device, event.partitions)
     _outrank(state, event.generation)
 
 

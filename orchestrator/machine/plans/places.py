@@ -25,6 +25,18 @@ def note(state: State, name: str, parts: Iterable[PartitionId]) -> None:
         _ask_anew(state, device)
 
 
+def note_former(state: State, name: str, parts: tuple[PartitionId, ...]) -> None:
+    """An assignment from before our start lists these ranges: whoever takes what was made there
+    is to know."""
+    note(state, name, parts)
+    for part in parts:
+        plan = state.plans.get((part.model, part.exact))
+        after = plan.stage_of(part.cut) if plan is not None else None
+        if after is not None:
+            for taker in filter(None, (after.device, *after.standins)):
+                state.agenda.look("assignment", taker)
+
+
 def _ask_anew(state: State, device: Device) -> None:
     device.reported_at = float("-inf")
     state.ask_report(device)

@@ -89,6 +89,14 @@ def test_what_an_idle_device_says_changes_nothing(what: str) -> None:
     assert not state.devices.met("d", world.now).tasks
 
 
+def test_nor_are_its_measurements_taken() -> None:
+    world = with_an_idle_device()
+    world.agents["d"].say(dev.Profiled(part(0, 1, world.manifest.digest), (1e-9, 1e-9)))
+    world.run_for(0.1)
+    assert world.machine.state.counts["unplaced_profile"] == 1
+    assert "d" not in {each.device for each in world.times.values()}
+
+
 def test_frames_that_an_idle_device_tears_end_nothing() -> None:
     world = with_an_idle_device()
     for _ in range(20):
@@ -150,6 +158,18 @@ def test_assignments_say_who_may_send() -> None:
     other = serving(world, 0)
     assert other is not first
     assert listed(world.retained[second.name], 2) == tuple(sorted((first.name, other.name)))
+
+
+def test_and_who_is_found_to_have_had_a_place_is_named_too() -> None:
+    world = with_an_idle_device()
+    world.run_for(1.0)
+    second = serving(world, 2)
+    former = PartitionId(world.manifest.digest, False, 1, 1)
+    world.tell(ev.AssignmentSeen("d", 0, (former,)))
+    world.run_for(0.1)
+    named = listed(world.retained[second.name], 2)
+    assert named is not None
+    assert "d" in named
 
 
 @pytest.mark.parametrize("retained", [True, False])

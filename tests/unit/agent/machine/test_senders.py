@@ -157,6 +157,13 @@ def test_of_a_lost_frame_its_sender_is_told() -> None:
     assert bench.reported(FrameDropped)[-1].sender == "liar"
 
 
+def test_a_strangers_copy_hides_no_lost_frame() -> None:
+    bench = serving()
+    bench.arrive(0, 2, sender="liar")
+    bench.do(happened.FrameLost(AT, "timed_out", "1 of 3 parts", "before"))
+    assert bench.reported(FrameDropped)[-1].sender == "before"
+
+
 def test_so_many_former_senders_are_remembered_and_no_more() -> None:
     senders = Senders()
     names = tuple(f"d{number}" for number in range(MOST))
