@@ -138,10 +138,10 @@ class Inbound:
         self._mailbox.put(FrameArrived(header, sender))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
-        self._mailbox.put(FrameLost(activation, error.kind, error.reason))
+        self._mailbox.put(FrameLost(activation, error.kind, error.reason, sender))
 
     def frame_given_up(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
-        self._mailbox.put(FrameLost(activation, error.kind, error.reason))
+        self._mailbox.put(FrameLost(activation, error.kind, error.reason, self._name))
 
     # --- fetching -----------------------------------------------------------------------------
 

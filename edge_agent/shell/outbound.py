@@ -80,7 +80,9 @@ class Outbound:
             RemoveBlobs: self._remove_blobs,
             Load: self._load,
             Unload: lambda each: executor.unload(each.number, each.partition),
-            Execute: lambda each: executor.execute(each.number, each.task, each.assigned),
+            Execute: lambda each: executor.execute(
+                each.number, each.task, each.assigned, each.sender
+            ),
             SendFrame: self._send_frame,
             ForgetFrame: self._forget_frame,
             ObeyAssignment: self._obey_assignment,
@@ -125,7 +127,7 @@ class Outbound:
     def _forget_frame(self, instruction: ForgetFrame) -> None:
         if instruction.side == "output":
             self._courier.forget(instruction.activation)
-        self._spool.forget(instruction.activation, instruction.side)
+        self._spool.forget(instruction.activation, instruction.side, instruction.sender)
 
     def _obey_assignment(self, instruction: ObeyAssignment) -> None:
         assignment = instruction.assignment

@@ -43,7 +43,7 @@ class SpooledFrames:
 
     def keep(self, sender: str, header: FrameHead, frame: bytes) -> None:
         """Raises `SpoolFull`."""
-        self._spool.put(header.activation, "input", frame)
+        self._spool.put(header.activation, "input", frame, sender)
 
     def output(self, activation: ActivationId) -> SpooledOutput:
         return SpooledOutput(self._spool, activation)

@@ -39,7 +39,7 @@ from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name
 from wire.manifest import Manifest
-from wire.messages.assignment import AssignmentGeneration
+from wire.messages.assignment import FormerAssignment
 from wire.messages.events import EventBatch
 from wire.messages.requests import REQUEST_NBYTES, Request, Response
 from wire.messages.residency import Residency
@@ -190,8 +190,9 @@ class Inbound:
     def _assignment(self, names: dict[str, str], message: InboundMessage) -> None:
         """Only what was there before us tells anything; the rest are our own words."""
         if message.retained:
-            found = decode(AssignmentGeneration, message.payload)
-            self._put(AssignmentSeen(_device(names), found.generation))
+            found = decode(FormerAssignment, message.payload)
+            listed = tuple(each.partition for each in found.partitions)
+            self._put(AssignmentSeen(_device(names), found.generation, listed))
 
     def _events(self, names: dict[str, str], message: InboundMessage) -> None:
         self._put(EventsArrived(_device(names), decode(EventBatch, message.payload)))

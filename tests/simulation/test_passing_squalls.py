@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.simulation.liar import LIES
 from tests.simulation.network import Weather
 from tests.simulation.world import World
 from tests.support.effort import schedules
@@ -123,6 +124,24 @@ class Squall(RuleBasedStateMachine):
         self, which: int, cut: int, count: int, then_s: float
     ) -> None:
         self.world.stray(which, min(cut, len(self.world.manifest.segments) - 1), count)
+        self.world.clock.run_for(then_s)
+
+    @precondition(lambda self: self.world.client.runs)
+    @rule(
+        what=st.sampled_from(LIES),
+        run=st.integers(0, RUNS_LIMIT - 1),
+        item=st.integers(0, 11),
+        cut=st.integers(0, 6),
+        which=WHICH,
+        times=st.sampled_from([1, 10]),
+        then_s=SHORTLY,
+    )
+    def an_idle_device_lies(
+        self, what: str, run: int, item: int, cut: int, which: int, times: int, then_s: float
+    ) -> None:
+        name = f"run{run % len(self.world.client.runs)}"
+        for _ in range(times):
+            self.world.lie(what, name, item, cut, which)
         self.world.clock.run_for(then_s)
 
     def teardown(self) -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from edge_agent.machine.records import events as happened
 from orchestrator.machine.records.options import OrchestratorOptions
+from tests.simulation.liar import LIES
 from tests.simulation.network import Weather
 from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun
@@ -186,6 +187,22 @@ class Storm(RuleBasedStateMachine):
     def frames_come_that_nobody_expects(self, which: int, cut: int, count: int) -> None:
         last = len(self.world.manifest.segments) - 1
         self.world.stray(which % len(self.world.agents), min(cut, last), count)
+        self._then()
+
+    @rule(
+        what=st.sampled_from(LIES),
+        run=st.integers(0, RUNS_LIMIT - 1),
+        item=st.integers(0, 11),
+        cut=st.integers(0, 6),
+        which=WHICH,
+        times=st.sampled_from([1, 10]),
+    )
+    def an_idle_device_lies(
+        self, what: str, run: int, item: int, cut: int, which: int, times: int
+    ) -> None:
+        name = f"run{run % len(self.world.client.runs)}"
+        for _ in range(times):
+            self.world.lie(what, name, item, cut, which % len(self.world.agents))
         self._then()
 
     def teardown(self) -> None:

@@ -246,7 +246,7 @@ class VirtualAgent:
             self.world.broker.publish(self.name, f"data/{to}", (self.name, payload))
 
     def take(self, sender: str, head: FrameHead, value: str) -> None:
-        slot = (head.activation, "input")
+        slot = (head.activation, f"input of {sender}")
         others = sum(each.nbytes for at, (_, each) in self.spool.items() if at != slot)
         if others + head.nbytes > self.capabilities.hold_nbytes:
             self.lose(sender, head.activation, happened.NO_ROOM, "the spool is full")
@@ -256,7 +256,7 @@ class VirtualAgent:
         self.feed(happened.FrameArrived(head, sender))
 
     def lose(self, sender: str, activation: ActivationId, kind: str, reason: str) -> None:
-        self.feed(happened.FrameLost(activation, kind, reason))
+        self.feed(happened.FrameLost(activation, kind, reason, sender or self.name))
 
     # what is told
 
@@ -304,11 +304,23 @@ class VirtualAgent:
         self.courier.send(each.to, head, value)
 
     def _do_ForgetFrame(self, each: told.ForgetFrame) -> None:  # noqa: N802
+        if each.side == "input":
+            self._forget_inputs(each)
+            return
         gone = self.spool.pop((each.activation, each.side), None)
-        if each.side == "output" and gone is not None:
+        if gone is not None:
             self.courier.forget(each.activation, gone[1].attempt)
             late = self.machine._agent.slot.stuck
             assert late or self._may_go(each.activation), f"{each.activation} was not released"
+
+    def _forget_inputs(self, each: told.ForgetFrame) -> None:
+        """One sender's copy, or all."""
+        side = "input of " if each.sender is None else f"input of {each.sender}"
+        for at, name in list(self.spool):
+            if at == each.activation and (
+                name == side or (each.sender is None and name != "output")
+            ):
+                del self.spool[at, name]
 
     def _may_go(self, activation: ActivationId) -> bool:
         run, item = activation.run, activation.item
@@ -380,9 +392,12 @@ class VirtualAgent:
         assert sum(self.disk.values()) <= self.capabilities.disk_budget_nbytes
         assert len(agent.log) <= agent.limits.log_events
         held = {(name, "output") for name in agent.held.outputs}
-        held |= {(name, "input") for name in agent.held.inputs}
-        running = {(agent.slot.task.needs, "input")} if agent.slot.task else set()
-        assert held <= self.spool.keys() <= held | running, f"{self.name}'s spool leaks"
+        inputs = agent.held.inputs
+        held |= {(name, f"input of {entry.sender}") for name, entry in inputs.items()}
+        needs = agent.slot.task.needs if agent.slot.task else None
+        left = [slot for slot in self.spool.keys() - held if slot[0] != needs]
+        assert held <= self.spool.keys(), f"{self.name}'s spool lacks something"
+        assert not left, f"{self.name}'s spool leaks {left}"
 
     def _is_listed(self, assignment: Assignment | None) -> bool:
         """Whether what is in memory is what this assignment lists."""

@@ -90,7 +90,7 @@ class VirtualExecutor:
         assert not self.busy
         assert each.task not in self.computed, f"{self.process.name} computes {each.task} again"
         self.busy = True
-        value, head = self.process.spool[each.task.needs, "input"]
+        value, head = self.process.spool[each.task.needs, f"input of {each.sender}"]
         seconds = self.process.compute_s * (each.task.last - each.task.first + 1)
         self._lasting(seconds, lambda: self._executed(each, value, head, seconds))
 

@@ -24,7 +24,7 @@ from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages import commands as cmd
-from wire.messages.assignment import Assignment, AssignmentGeneration
+from wire.messages.assignment import Assignment, FormerAssignment
 from wire.messages.events import EventBatch
 from wire.messages.requests import Accepted, InputsStored, Request, Response
 from wire.messages.residency import Residency
@@ -46,7 +46,7 @@ class Surroundings(Protocol):
     disk_full: bool
     part_nbytes: int | None
 
-    def check_release(self, command: cmd.Release) -> None: ...
+    def check_release(self, device: str, command: cmd.Release) -> None: ...
 
 
 class VirtualOrchestrator:
@@ -160,7 +160,9 @@ class VirtualOrchestrator:
         if message.kind == "residency":
             return ev.ResidencySeen(name, record.decode(Residency, payload), retained)
         if message.kind == "assignment":
-            return ev.AssignmentSeen(name, record.decode(AssignmentGeneration, payload).generation)
+            found = record.decode(FormerAssignment, payload)
+            listed = tuple(each.partition for each in found.partitions)
+            return ev.AssignmentSeen(name, found.generation, listed)
         if message.kind == "events":
             return ev.EventsArrived(name, record.decode(EventBatch, payload))
         if message.kind == "requests":
@@ -352,7 +354,7 @@ class VirtualOrchestrator:
     def _do_PublishCommands(self, each: ins.PublishCommands) -> None:  # noqa: N802
         for command in each.batch.commands:
             if isinstance(command, cmd.Release):
-                self.world.check_release(command)
+                self.world.check_release(each.device, command)
         self._publish(f"commands/{each.device}", record.encode(each.batch))
 
     def _do_ClearDevice(self, each: ins.ClearDevice) -> None:  # noqa: N802

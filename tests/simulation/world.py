@@ -17,6 +17,7 @@ from orchestrator.planner.offers import Offer
 from orchestrator.planner.partitioning import partition
 from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
+from tests.simulation.liar import Liar
 from tests.simulation.network import Broker, Weather
 from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun, VirtualClient
@@ -31,6 +32,7 @@ from wire.memory import resident_need
 from wire.messages import commands as cmd
 from wire.messages.requests import RunOptions
 from wire.messages.state import Capabilities
+from wire.topics import ORCHESTRATOR
 
 SOON_S = 1e-6  # floating point
 CLIENT = "clients/ann/s1"
@@ -85,6 +87,7 @@ class World:
         for agent in self.agents:
             agent.start()
         self.client = VirtualClient(self, CLIENT)
+        self.liar = Liar(self)
         self.clock.after_each.append(self.check)
         self.clock.run_for(1.0)
 
@@ -104,14 +107,14 @@ class World:
         fed = tensors.feed(activation.run, activation.item)
         assert value == tensors.through(fed, 0, activation.cut - 1), f"{activation} is wrong"
 
-    def check_release(self, command: cmd.Release) -> None:
+    def check_release(self, device: str, command: cmd.Release) -> None:
         """Rule 5: the next output has come to its dependent, or the outcome is on disk. An item
         sent home begins again from its input, which is on disk until then; and an output at a cut
-        that the plan has no more leads nowhere."""
+        that the plan has no more leads nowhere, nor one of a device without a place."""
         for item in command.items:
             beyond = self.furthest.get((command.run, item), -1) > command.cut
             ended = (command.run, item) in self.orchestrator.journal.ever
-            home = self._is_home(command.run, item) or self._is_astray(command, item)
+            home = self._is_home(command.run, item) or self._is_astray(device, command, item)
             what = f"{command.run}/{item}@{command.cut}"
             assert beyond or ended or home, f"{what} is released too soon"
 
@@ -126,13 +129,16 @@ class World:
         gathering_s = self.orchestrator.options.coalesce_s + SOON_S
         return item.state == "stored" or self.clock.now - item.life.since <= gathering_s
 
-    def _is_astray(self, command: cmd.Release, item: int) -> bool:
+    def _is_astray(self, device: str, command: cmd.Release, item: int) -> bool:
         state = self.orchestrator.machine.state
         known = state.item(command.run, item)
         plan = state.plan_of(known) if known is not None else None
         journaled = self.orchestrator.journal.runs.get(command.run)
         stored = journaled is not None and item in journaled.inputs
-        return plan is not None and command.cut not in plan.cuts and stored
+        if plan is None or not stored:
+            return False
+        unplaced = not state.places.makes(device, plan.key, command.cut)
+        return unplaced or command.cut not in plan.cuts
 
     def check_failure(self, run: str, item: int, kind: str, reason: str) -> None:
         """That no device was there is only right if none was, for as long as one is waited for,
@@ -226,6 +232,18 @@ class World:
             )
             value = tensors.through(tensors.feed(at.run, at.item), 0, cut - 1)
             self.orchestrator.courier.send(self.agents[which].name, head, value)
+
+    def lie(self, what: str, run: str, item: int, cut: int, which: int) -> None:
+        """An idle device says something of an item that is none of its own. A `cut` beyond the
+        last segment stands for the result. Nobody can know the id of a run before its client has
+        told it to us."""
+        if not self.client.runs[run].accepted:
+            return
+        last = len(self.manifest.segments) - 1
+        at = ActivationId(run, item, min(cut, last + 1))
+        exact = self.client.runs[run].options.exact
+        to = ORCHESTRATOR if at.cut > last else self.agents[which].name
+        self.liar.lie(what, at, to, last, exact)
 
     def break_broker(self, keep_retained: bool) -> None:
         self.broker.crash(keep_retained)

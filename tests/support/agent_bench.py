@@ -49,6 +49,7 @@ def partition(
     tier: int = 3,
     accepts_nbytes: int = 10_000,
     emits_nbytes: int = 10_000,
+    senders: tuple[str, ...] | None = None,
 ) -> PartitionAssignment:
     return PartitionAssignment(
         partition=PartitionId(model, exact, first, last),
@@ -58,6 +59,7 @@ def partition(
         accepts_nbytes=accepts_nbytes,
         emits=("x",),
         emits_nbytes=emits_nbytes,
+        senders=senders,
     )
 
 

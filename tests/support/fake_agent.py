@@ -208,10 +208,10 @@ class FakeAgent:
         if not self.online:
             return
         if self.drop_frame(activation):
-            self.say(dev.FrameDropped(activation, "timed_out", "no room here"))
+            self.say(dev.FrameDropped(activation, "timed_out", "no room here", sender))
             return
         if {(activation.run, None), (activation.run, activation.item)} & self.cancelled:
-            self.say(dev.FrameDropped(activation, "cancelled", "its item was cancelled"))
+            self.say(dev.FrameDropped(activation, "cancelled", "its item was cancelled", sender))
             return
         if not self._is_finished(activation, attempt):
             self.inputs[activation] = (barrier, attempt)

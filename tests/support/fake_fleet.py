@@ -95,7 +95,8 @@ class World:
         self._handle(ev.ModelAdded(self.manifest))
         self._handle(ev.Connected(f"oc{self.starts}"))
         for name, assignment in list(self.retained.items()):
-            self._handle(ev.AssignmentSeen(name, assignment.generation))
+            listed = tuple(each.partition for each in assignment.partitions)
+            self._handle(ev.AssignmentSeen(name, assignment.generation, listed))
         for agent in self.agents.values():
             status = "online" if agent.online else "offline"
             self._handle(ev.DeviceStateSeen(agent.name, agent.state(status), True))

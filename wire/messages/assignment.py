@@ -58,7 +58,9 @@ class SegmentRef:
 @dataclass(frozen=True, slots=True)
 class PartitionAssignment:
     """A partition to serve. `accepts_nbytes` bounds the raw live set at cut `first`;
-    `emits` names the live set at the cut after it, in order, at most `emits_nbytes` raw."""
+    `emits` names the live set at the cut after it, in order, at most `emits_nbytes` raw.
+    `senders` are the parties that have or had a place before cut `first`: inputs are taken from
+    them alone; None: from anybody."""
 
     partition: PartitionId
     model_name: str
@@ -67,6 +69,7 @@ class PartitionAssignment:
     accepts_nbytes: int
     emits: tuple[str, ...]
     emits_nbytes: int
+    senders: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         wanted = tuple(range(self.partition.first, self.partition.last + 1))
@@ -99,10 +102,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentGeneration:
+class FormerPartition:
+    partition: PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class FormerAssignment:
     """All that an orchestrator reads of an assignment that it finds retained."""
 
     generation: int
+    partitions: tuple[FormerPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

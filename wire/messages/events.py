@@ -61,12 +61,14 @@ class TaskFailed:
 
 @dataclass(frozen=True, slots=True)
 class FrameDropped:
-    """An activation was given up here; the orchestrator has it sent again."""
+    """An activation was given up here; the orchestrator has it sent again. `sender`: whose copy
+    it was, if one had come."""
 
     type: ClassVar[str] = "frame_dropped"
     activation: ActivationId
     kind: str
     reason: str
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)

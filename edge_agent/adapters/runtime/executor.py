@@ -149,8 +149,11 @@ class Executor:
     def unload(self, number: int, partition: PartitionId) -> None:
         self._jobs.put(lambda: self._unload(number, partition))
 
-    def execute(self, number: int, task: TaskId, assigned: PartitionAssignment) -> None:
-        self._jobs.put(lambda: self._execute(number, task, assigned))
+    def execute(
+        self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
+    ) -> None:
+        """Run the task on `sender`'s copy of its input."""
+        self._jobs.put(lambda: self._execute(number, task, assigned, sender))
 
     def verify_in_idle_time(self) -> None:
         """Hash the blob that was verified longest ago, if that is a day, and so what was prepared;
@@ -255,9 +258,11 @@ class Executor:
 
     # --- executing ----------------------------------------------------------------------------
 
-    def _execute(self, number: int, task: TaskId, assigned: PartitionAssignment) -> None:
+    def _execute(
+        self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
+    ) -> None:
         try:
-            executed = self._execute_now(task, assigned)
+            executed = self._execute_now(task, assigned, sender)
         except CrowdpipeError as error:
             # A segment that cannot be loaded again (streaming) is the partition's fault.
             fatal = isinstance(error, (LoadFailed, BlobCorrupt))
@@ -276,13 +281,14 @@ class Executor:
             self._drop()
         self._listener.execution_failed(number, task, error, fatal)
 
-    def _execute_now(self, task: TaskId, assigned: PartitionAssignment) -> Executed:
+    def _execute_now(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
         partition = self._partition
         if partition is None or partition.assigned.partition != assigned.partition:
             raise LoadFailed(f"{assigned.partition} is not in memory")
         began_s = time.monotonic()
         wanted = {name for segment in assigned.segments for name in segment.inputs}
-        frame = open_frame(self._spool.get(task.needs, "input"), assigned.accepts_nbytes)
+        received = self._spool.get(task.needs, "input", sender)
+        frame = open_frame(received, assigned.accepts_nbytes)
         values = values_of(frame, wanted)
         decoded_s = time.monotonic()
         made, segment_s = partition.run(values)

@@ -1,6 +1,7 @@
 """Frames that wait or are kept: in memory up to a bound, on disk beyond it.
 
-A frame lies here under its activation and side until it is forgotten. At the total bound a
+A frame lies here under its activation and side until it is forgotten; of an input each sender's
+copy by itself, so that nobody's takes the place of another's. At the total bound a
 further input is refused with `SpoolFull`, and its sender's copy stays the only one. An output is
 always taken: its task was only started because there was room for it, and what came meanwhile and
 was not refused yet must not cost it; so one output may be held beyond the bound for a moment. The
@@ -52,7 +53,7 @@ class Spool:
         self._total_nbytes = total_nbytes
         self._memory_nbytes = memory_nbytes
         self._guard = threading.Lock()
-        self._kept: dict[tuple[ActivationId, Side], _Kept] = {}
+        self._kept: dict[tuple[ActivationId, Side], dict[str, _Kept]] = {}  # by sender; none empty
         self._in_memory = 0
         self._held = 0
         self._numbers = itertools.count(1)
@@ -64,24 +65,24 @@ class Spool:
         """Held in memory and on disk."""
         return self._held
 
-    def put(self, activation: ActivationId, side: Side, data: bytes) -> None:
-        """Keep a frame, in place of an earlier one of that name. Raises `SpoolFull`."""
+    def put(self, activation: ActivationId, side: Side, data: bytes, sender: str = "") -> None:
+        """Keep a frame, in place of an earlier one of that name and sender. Raises `SpoolFull`."""
         with self._guard:
-            old = self._kept.get((activation, side))
+            old = self._copy(activation, side, sender)
             held = self._held - (old.nbytes if old else 0)
             if side == "input" and held + len(data) > self._total_nbytes:
                 raise SpoolFull(
                     f"no room for {activation} ({len(data)} bytes): {held} of "
                     f"{self._total_nbytes} bytes are held; give the agent more with --hold"
                 )
-            self._drop(activation, side)
-            self._kept[(activation, side)] = self._keep(data)
+            self._drop(activation, side, sender)
+            self._kept.setdefault((activation, side), {})[sender] = self._keep(data)
             self._held += len(data)
 
-    def get(self, activation: ActivationId, side: Side) -> bytes:
+    def get(self, activation: ActivationId, side: Side, sender: str = "") -> bytes:
         """The whole frame. Raises `FrameMissing`."""
         with self._guard:
-            kept = self._kept.get((activation, side))
+            kept = self._copy(activation, side, sender)
             if kept is None:
                 raise FrameMissing(f"the {side} {activation} is not held here")
             if kept.data is not None:
@@ -92,14 +93,20 @@ class Spool:
     def measure(self, activation: ActivationId, side: Side) -> tuple[int, int] | None:
         """The frame's bytes and attempt, without reading it; None if it is not held."""
         with self._guard:
-            kept = self._kept.get((activation, side))
+            kept = self._copy(activation, side, "")
             if kept is None:
                 return None
             return kept.nbytes, attempt_of(kept.start)
 
-    def forget(self, activation: ActivationId, side: Side) -> None:
+    def forget(self, activation: ActivationId, side: Side, sender: str | None = None) -> None:
+        """One sender's copy; None: all copies."""
         with self._guard:
-            self._drop(activation, side)
+            copies = self._kept.get((activation, side), {})
+            for each in list(copies) if sender is None else [sender]:
+                self._drop(activation, side, each)
+
+    def _copy(self, activation: ActivationId, side: Side, sender: str) -> _Kept | None:
+        return self._kept.get((activation, side), {}).get(sender)
 
     def _keep(self, data: bytes) -> _Kept:
         if self._in_memory + len(data) <= self._memory_nbytes:
@@ -109,10 +116,13 @@ class Spool:
         file.write_bytes(data)
         return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file)
 
-    def _drop(self, activation: ActivationId, side: Side) -> None:
-        kept = self._kept.pop((activation, side), None)
+    def _drop(self, activation: ActivationId, side: Side, sender: str) -> None:
+        copies = self._kept.get((activation, side), {})
+        kept = copies.pop(sender, None)
         if kept is None:
             return
+        if not copies:
+            del self._kept[(activation, side)]
         self._held -= kept.nbytes
         if kept.data is not None:
             self._in_memory -= kept.nbytes

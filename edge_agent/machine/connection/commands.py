@@ -57,7 +57,7 @@ def _is_coming(agent: Agent, output: ActivationId) -> bool:
         if agent.partitions.takes(record):
             name = ActivationId(output.run, output.item, record.id.first)
             entry = agent.held.inputs.get(name)
-            if entry and entry.key == record.key:
+            if entry and entry.key == record.key and entry.life.state != "early":
                 return True
     return False
 

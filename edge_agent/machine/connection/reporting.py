@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from edge_agent.machine.frames.takers import strangers
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.instructions import (
     PublishEvents,
@@ -38,7 +39,7 @@ def inventory_of(agent: Agent) -> Inventory:
         generation=generation,
         revision=revision,
         outputs=tuple(sorted(agent.held.outputs, key=_name_order)),
-        inputs=tuple(sorted(agent.held.inputs, key=_name_order)),
+        inputs=tuple(sorted(agent.held.inputs.keys() - strangers(agent), key=_name_order)),
         running=agent.slot.task,
         cached=tuple(sorted(agent.cache.blobs)),
         partitions=agent.partitions.residencies(),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edge_agent.machine.frames import room
-from edge_agent.machine.frames.dropping import drop, refuse
+from edge_agent.machine.frames.dropping import discard, drop, refuse
+from edge_agent.machine.frames.takers import taker_of
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import NO_ROOM, FrameArrived, FrameHead, FrameLost
 from edge_agent.machine.records.held_frames import HeldInput, key_of
-from edge_agent.machine.records.instructions import ForgetFrame
 from edge_agent.machine.records.partitions import Partition
 from edge_agent.machine.records.transitions import life_of
 from wire.errors import Malformed, TooLarge
@@ -22,43 +22,48 @@ from wire.messages.events import FrameDropped, FrameReceived
 
 def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
     name = event.head.activation
+    entry = agent.held.inputs.get(name)
     if agent.is_cancelled(name):
-        refuse(agent, event.head, "cancelled", "its run or item was cancelled")
-    elif name in agent.held.inputs:
-        _repeated(agent, event, now)
-    else:
+        refuse(agent, event.head, event.sender, "cancelled", "its run or item was cancelled")
+    elif entry is None:
         _new(agent, event, now)
+    elif event.sender == entry.sender:
+        _repeated(agent, entry, event, now)
+    else:
+        _from_another(agent, entry, event, now)
 
 
 def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
     """It never was complete here. If it repeated a frame that is held, nothing is lost. If the
     spool had no room, early frames are dropped to make room for the next try."""
-    if event.activation in agent.held.inputs:
+    entry = agent.held.inputs.get(event.activation)
+    if entry is not None and (entry.sender == event.sender or entry.life.state != "early"):
         return
     kind = event.kind
     if kind == NO_ROOM:
         room.clear_early(agent, now)
         kind = TooLarge.kind
     agent.counts[f"dropped_{kind}"] += 1
-    agent.report(FrameDropped(event.activation, kind, event.reason))
+    agent.report(FrameDropped(event.activation, kind, event.reason, event.sender))
 
 
 def _new(agent: Agent, event: FrameArrived, now: float) -> None:
-    head = event.head
-    taker = agent.partitions.taking(key_of(head))
+    head, sender = event.head, event.sender
+    taker = taker_of(agent, key_of(head), sender)
     if taker and is_finished(agent, taker, head):
         agent.counts["repeated_frames"] += 1
-        _report_received(agent, head, event.sender, now)
-        agent.instruct(ForgetFrame(head.activation, "input"))
+        _report_received(agent, head, sender, now)
+        discard(agent, head, sender)
     elif taker and head.raw_nbytes > taker.assigned.accepts_nbytes:
-        refuse(agent, head, "too_large", _over_bound(head, taker))
+        refuse(agent, head, sender, "too_large", _over_bound(head, taker))
     elif not room.fits(agent, head, now, wanted=taker is not None):
-        refuse(agent, head, "too_large", _over_hold(agent, head))
+        refuse(agent, head, sender, "too_large", _over_hold(agent, head))
     elif taker:
         agent.held.move_input(_admit(agent, event, now), "waiting", now)
-        _report_received(agent, head, event.sender, now)
+        _report_received(agent, head, sender, now)
     elif agent.held.early_nbytes + head.nbytes > agent.early_limits.early_nbytes:
-        refuse(agent, head, "early", "no partition takes it, and too much waits for one already")
+        why = "no partition takes it from there, and too much waits for one already"
+        refuse(agent, head, sender, "early", why)
     else:
         agent.held.move_input(_admit(agent, event, now), "early", now)
 
@@ -77,11 +82,10 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
     return entry
 
 
-def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
-    """It overwrote the copy in the spool, so there is nothing to remove there."""
-    entry, head = agent.held.inputs[event.head.activation], event.head
+def _repeated(agent: Agent, entry: HeldInput, event: FrameArrived, now: float) -> None:
+    """It overwrote its sender's copy in the spool, so there is nothing to remove there."""
+    head = event.head
     agent.counts["repeated_frames"] += 1
-    entry.sender = event.sender
     if entry.life.state != "running":
         _renew(agent, entry, head, now)
     elif key_of(head) == entry.key and head.attempt > entry.head.attempt:
@@ -93,7 +97,7 @@ def _repeated(agent: Agent, event: FrameArrived, now: float) -> None:
 def _renew(agent: Agent, entry: HeldInput, head: FrameHead, now: float) -> None:
     """The new copy is in the spool now, whichever attempt it is of; the attempt noted only rises.
     If the new copy cannot be used, there is no other."""
-    taker = agent.partitions.taking(entry.key)
+    taker = taker_of(agent, entry.key, entry.sender)
     if key_of(head) != entry.key:
         drop(agent, entry, Malformed.kind, "it came again as a frame of another model", now)
         return
@@ -102,6 +106,38 @@ def _renew(agent: Agent, entry: HeldInput, head: FrameHead, now: float) -> None:
         drop(agent, entry, TooLarge.kind, _over_bound(head, taker), now)
     elif room.lacking_nbytes(agent, 0) > 0:
         drop(agent, entry, TooLarge.kind, _over_hold(agent, head), now)
+
+
+def _from_another(agent: Agent, entry: HeldInput, event: FrameArrived, now: float) -> None:
+    """Two senders' copies under one name. The first that a partition takes stays; a stranger's
+    gives way to it."""
+    head, sender = event.head, event.sender
+    taken = taker_of(agent, key_of(head), sender) is not None
+    if entry.life.state == "early":
+        if taken:
+            agent.counts["strangers_frames"] += 1
+            forget_input(agent, entry, "dropped", now, f"{sender} has a place, {entry.sender} none")
+            _new(agent, event, now)
+        else:
+            refuse(agent, head, sender, "early", f"{entry.sender}'s copy waits here already")
+    elif taken and key_of(head) == entry.key:
+        _second_copy(agent, entry, head)
+        _report_received(agent, head, sender, now)
+        discard(agent, head, sender)
+    else:
+        agent.counts["strangers_frames"] += 1
+        discard(agent, head, sender)
+
+
+def _second_copy(agent: Agent, entry: HeldInput, head: FrameHead) -> None:
+    """The first stays, under the higher attempt of the two: if it runs, it is computed again."""
+    agent.counts["repeated_frames"] += 1
+    if head.attempt <= entry.head.attempt:
+        return
+    if entry.life.state == "running":
+        entry.again = replace(entry.again or entry.head, attempt=head.attempt)
+    else:
+        agent.held.replace_head(entry, replace(entry.head, attempt=head.attempt))
 
 
 def is_finished(agent: Agent, taker: Partition, head: FrameHead) -> bool:
@@ -115,10 +151,11 @@ def is_finished(agent: Agent, taker: Partition, head: FrameHead) -> bool:
 def settle_inputs(agent: Agent, now: float) -> None:
     """The assignment changed: early frames may have a partition now, others none any more."""
     for key, queue in list(agent.held.queues.items()):
-        taker = agent.partitions.taking(key)
-        if taker is not None:
+        if agent.partitions.taking(key) is not None:
             for entry in list(queue.early.values()):
-                _adopt(agent, entry, taker, now)
+                taker = taker_of(agent, key, entry.sender)
+                if taker is not None:
+                    _adopt(agent, entry, taker, now)
         else:
             for entry in list(queue.waiting.values()):
                 why = "its partition is not listed any more"
@@ -143,7 +180,8 @@ def _bound_early(agent: Agent, now: float) -> None:
     while held.early_nbytes > agent.early_limits.early_nbytes:
         entry = held.newest_early()
         assert entry is not None
-        drop(agent, entry, "early", "no partition takes it, and too much waits for one", now)
+        why = "no partition takes it from there, and too much waits for one"
+        drop(agent, entry, "early", why, now)
 
 
 def expire_early(agent: Agent, now: float) -> None:
@@ -151,7 +189,8 @@ def expire_early(agent: Agent, now: float) -> None:
         held_s = now - entry.early_since
         if now < entry.early_since + agent.early_limits.early_s:
             return
-        drop(agent, entry, "early", f"no partition took it within {held_s:.0f} s", now)
+        why = f"no partition took it from {entry.sender} within {held_s:.0f} s"
+        drop(agent, entry, "early", why, now)
 
 
 def early_wake_at(agent: Agent) -> float | None:
@@ -178,4 +217,4 @@ def forget_input(agent: Agent, entry: HeldInput, state: str, now: float, why: st
     """Remove an input that is no longer needed; its task must not be running."""
     agent.held.move_input(entry, state, now, why)
     agent.held.remove_input(entry)
-    agent.instruct(ForgetFrame(entry.name, "input"))
+    discard(agent, entry.head, entry.sender)

@@ -13,11 +13,16 @@ def drop(agent: Agent, entry: HeldInput, kind: str, reason: str, now: float) -> 
     """Drop a frame that is held."""
     agent.held.move_input(entry, "dropped", now, kind)
     agent.held.remove_input(entry)
-    refuse(agent, entry.head, kind, reason)
+    refuse(agent, entry.head, entry.sender, kind, reason)
 
 
-def refuse(agent: Agent, head: FrameHead, kind: str, reason: str) -> None:
-    """Drop a frame that just arrived."""
+def refuse(agent: Agent, head: FrameHead, sender: str, kind: str, reason: str) -> None:
+    """Drop a frame that just arrived. The orchestrator knows whether its sender's copies count."""
     agent.counts[f"dropped_{kind}"] += 1
-    agent.report(FrameDropped(head.activation, kind, reason))
-    agent.instruct(ForgetFrame(head.activation, "input"))
+    agent.report(FrameDropped(head.activation, kind, reason, sender))
+    agent.instruct(ForgetFrame(head.activation, "input", sender))
+
+
+def discard(agent: Agent, head: FrameHead, sender: str) -> None:
+    """Remove a copy that nobody misses: another one is held, or was computed."""
+    agent.instruct(ForgetFrame(head.activation, "input", sender))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge_agent.machine.frames.takers import taker_of
 from edge_agent.machine.invariants.checks import check, check_equal, check_ranks
 from edge_agent.machine.invariants.lifecycles import check_life
 from edge_agent.machine.records.agent import Agent
@@ -46,7 +47,8 @@ def _check_input(agent: Agent, entry: HeldInput, name: object) -> None:
     elif state == "waiting":
         check(agent.partitions.taking(entry.key), f"{name} waits for no partition", entry.life)
     else:
-        check(not agent.partitions.taking(entry.key), f"{name} has a partition", entry.life)
+        taker = taker_of(agent, entry.key, entry.sender)
+        check(taker is None, f"{name} has a partition", entry.life)
 
 
 def _check_output(output: HeldOutput, name: object) -> None:

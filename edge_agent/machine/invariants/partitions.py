@@ -69,7 +69,9 @@ def _check_work(agent: Agent) -> None:
 def _check_queues(agent: Agent, listed: list[Partition]) -> None:
     partitions = agent.partitions
     longest = {record.key: record for record in sorted(listed, key=lambda r: r.id.last)}
+    check_equal(agent.senders.keys(), set(longest), "cuts that senders are known of")
     for record in listed:
+        _check_senders(agent, record)
         check(partitions.taking(record.key) is longest[record.key], f"who takes {record.key}")
         check(record in partitions.makers_of(record.id.cut), f"who makes {record.id.cut}")
     to_fetch = {r.id: _urgency(agent, r) for r in listed if _is_incomplete(r) and r.fetchable}
@@ -82,6 +84,13 @@ def _check_queues(agent: Agent, listed: list[Partition]) -> None:
         if r.id in cached and longest[r.key] is r and r.key in partitions.keys_with_work
     }
     check_ranks(partitions.ready, ready, "cached partitions with work")
+
+
+def _check_senders(agent: Agent, record: Partition) -> None:
+    senders = record.assigned.senders
+    named = ("anybody",) if senders is None else senders
+    barred = [name for name in named if not agent.senders.admits(record.key, name)]
+    check(not barred, f"{barred} may not send to {record.id}", record.life)
 
 
 def _is_incomplete(record: Partition) -> bool:

@@ -19,6 +19,7 @@ from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.machine.records.pace import Pace
 from edge_agent.machine.records.partitions import Key, Partition, Partitions
 from edge_agent.machine.records.residency_schedule import ResidencySchedule
+from edge_agent.machine.records.senders import Senders
 from edge_agent.machine.records.slot import Slot
 from edge_agent.machine.records.telemetry_schedule import TelemetrySchedule
 from edge_agent.machine.records.transitions import life_of
@@ -57,6 +58,7 @@ class Agent:
         self.cache = Cache(capabilities.disk_budget_nbytes)
         self.fetches = Fetches(limits)
         self.partitions = Partitions(self.cache, self.fetches, self.cause)
+        self.senders = Senders()  # of `assignment`, and former ones
         self.slot = Slot(self.cache)
         self.pace = Pace(limits)
         self.held = HeldFrames(self.partitions.work_changed)
@@ -115,6 +117,7 @@ class Agent:
     def obey(self, assignment: Assignment) -> None:
         """Serve this assignment from now on; `partitions` takes over its list separately."""
         self.assignment = assignment
+        self.senders.list_anew(assignment.partitions)
         self.note_generation(assignment.generation)
         self.dependents = {}
         for route in assignment.routes:

@@ -64,7 +64,7 @@ class CommandsArrived:
 
 @dataclass(frozen=True, slots=True)
 class FrameArrived:
-    """A whole frame lies in the spool as an input under its activation."""
+    """A whole frame lies in the spool as an input under its activation, as its sender's copy."""
 
     head: FrameHead
     sender: str
@@ -73,11 +73,12 @@ class FrameArrived:
 @dataclass(frozen=True, slots=True)
 class FrameLost:
     """A frame was refused or its parts timed out before it was whole; nothing lies in the spool.
-    Of kind `NO_ROOM`: the spool is at its bound."""
+    Of kind `NO_ROOM`: the spool is at its bound. `sender`: whose it was."""
 
     activation: ActivationId
     kind: str
     reason: str
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class HeldInput:
     """An input in the spool, and the task that it is for."""
 
     head: FrameHead  # of the copy in the spool; its activation and key never change
-    sender: str  # of the copy that came last
+    sender: str  # of the copy in the spool; each sender's lies there by itself
     arrived_at: float
     order: int  # ranks its run by arrival: equal for all inputs of a run
     life: Lifecycle  # of its task; moved by `HeldFrames.move_input` alone

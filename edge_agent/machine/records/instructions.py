@@ -71,11 +71,13 @@ class Unload:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Run a task on the loaded partition: input from the spool, output into the spool."""
+    """Run a task on the loaded partition: `sender`'s copy of its input from the spool, output into
+    the spool."""
 
     number: int
     task: TaskId
     assigned: PartitionAssignment
+    sender: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,12 @@ class SendFrame:
 
 @dataclass(frozen=True, slots=True)
 class ForgetFrame:
-    """Remove a frame from the spool, and do not send it any more."""
+    """Remove a frame from the spool, and do not send it any more. Of an input only the copy of
+    `sender`; None: all copies."""
 
     activation: ActivationId
     side: Side
+    sender: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.devices import standing
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import outrank, take_residency
 from orchestrator.machine.items import recovery, releases
@@ -45,6 +46,8 @@ def _forget_unheard(
 ) -> None:
     """Frames that we believed there and that are not. A device may hold an activation as the
     output that it made, and lack it as the input that it sent to itself."""
+    for item in state.involved.of(device.name):
+        item.drop_strays(device.name)
     for _, item in state.in_flight_on(device.name):
         for table, held in ((item.inputs, inputs), (item.outputs, outputs)):
             for cut in [cut for cut, holders in table.items() if device.name in holders]:
@@ -54,7 +57,7 @@ def _forget_unheard(
 
 def _input_held(state: State, device: Device, at: ActivationId) -> None:
     item = find(state, device, at.run, at.item)
-    if item is not None:
+    if item is not None and standing.takes(state, device, item, at.cut, "input"):
         if device.name not in item.inputs.get(at.cut, ()):
             state.runs[item.run].close_cuts()
         item.receive(at.cut, device.name)
@@ -63,7 +66,9 @@ def _input_held(state: State, device: Device, at: ActivationId) -> None:
 
 def _output_held(state: State, device: Device, at: ActivationId) -> None:
     item = find(state, device, at.run, at.item)
-    if item is not None and not releases.held_late(state, item, at.cut, device.name):
+    if item is None or not standing.makes(state, device, item, at.cut, "output"):
+        return
+    if not releases.held_late(state, item, at.cut, device.name):
         item.make(at.cut, device.name)
         note(state, item, "done", at.cut, device)
 

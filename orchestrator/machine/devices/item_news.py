@@ -9,13 +9,17 @@ from orchestrator.machine.records.state import State
 
 
 def find(state: State, device: Device, run: str, index: int) -> Item | None:
-    """The item if it is under way. What is over, or was never here, the device may forget."""
+    """The item if it is under way. What is over, and runs that we do not know, the device may
+    forget; an item that is still to come it must not, or its frames would be refused there."""
     known = state.runs.get(run)
     if known is None:
         state.counts["unknown_run"] += 1
         state.commands.cancel_run(device.name, run)
         return None
     item = known.items.get(index)
+    if item is None and known.open and index not in known.ended:
+        state.counts["unknown_item"] += 1
+        return None
     if item is None:
         state.counts["late_event"] += 1
         state.commands.cancel_item(device.name, run, index, state.now)

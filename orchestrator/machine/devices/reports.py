@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine.devices import liveness, profiling, replacing
+from orchestrator.machine.devices import liveness, profiling, replacing, standing
 from orchestrator.machine.devices.inventories import take_inventory
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import look_at_plans, served
@@ -106,7 +106,7 @@ def _acknowledge(state: State, device: Device, fresh: int) -> None:
 def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
     at = told.activation
     item = find(state, device, at.run, at.item)
-    if item is None:
+    if item is None or not standing.takes(state, device, item, at.cut, "frame_received"):
         return
     if (at.cut, device.boot) in item.spent:
         state.counts["repeated_frame"] += 1  # computed there before: it is not queued again
@@ -124,7 +124,7 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
 def _task_started(state: State, device: Device, told: TaskStarted) -> None:
     task = told.task
     item = find(state, device, task.run, task.item)
-    if item is not None:
+    if item is not None and standing.serves(state, device, item, task, "task_started"):
         item.started.setdefault(task.first, state.now)
         note(state, item, "started", task.first, device)
 
@@ -133,7 +133,7 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
     task, cut = told.task, told.task.last + 1
     _learn_task(state, device, told)
     item = find(state, device, task.run, task.item)
-    if item is None:
+    if item is None or not standing.made(state, device, item, task, "task_done"):
         return
     item.computed(task.first, device.name)
     if task.attempt >= item.attempt - 1:
@@ -175,8 +175,10 @@ def _learn_task(state: State, device: Device, told: TaskDone) -> None:
     manifest = state.manifests.get(run.model) if run is not None else None
     if run is None or manifest is None or task.last >= len(manifest.segments):
         return
-    cost = sum(segment.cost for segment in manifest.segments[task.first : task.last + 1])
     part = PartitionId(run.model, run.options.exact, task.first, task.last)
+    if not state.places.serves(device.name, part):
+        return
+    cost = sum(segment.cost for segment in manifest.segments[task.first : task.last + 1])
     estimates = state.estimates
     nbytes, hop_s = (told.input_nbytes, told.output_nbytes), told.decode_s + told.encode_s
     estimates.learn_frames(device.name, manifest, part, hop_s, nbytes)
@@ -188,7 +190,9 @@ def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
     task = told.task
     item = find(state, device, task.run, task.item)
     plan = state.plan_of(item) if item is not None else None
-    if item is not None and plan is not None and item.state == "admitted":
+    if item is None or not standing.serves(state, device, item, task, "task_failed"):
+        return
+    if plan is not None and item.state == "admitted":
         replacing.task_failed(state, plan, item, task.first, device.name, told.kind, told.reason)
 
 
@@ -197,9 +201,23 @@ def _frame_dropped(state: State, device: Device, told: FrameDropped) -> None:
     if told.kind == TooLarge.kind:
         releases.make_way(state, device.name)
     item = find(state, device, at.run, at.item)
-    plan = state.plan_of(item) if item is not None else None
-    if item is not None and plan is not None and item.state == "admitted":
-        recovery.frame_dropped(state, plan, item, at.cut, device.name, told.kind, told.reason)
+    if item is None or not standing.handles(state, device, item, at.cut, "frame_dropped"):
+        return
+    plan = state.plan_of(item)
+    if plan is None or item.state != "admitted":
+        return
+    if told.sender and not standing.sends(state, told.sender, item, at.cut):
+        _strangers_dropped(state, plan, item, device, at.cut)
+        return
+    recovery.frame_dropped(state, plan, item, at.cut, device.name, told.kind, told.reason)
+
+
+def _strangers_dropped(state: State, plan: Plan, item: Item, device: Device, cut: int) -> None:
+    """It was no copy of ours: nothing is lost, unless it was taken for one."""
+    state.counts["unplaced_sender"] += 1
+    if device.name in item.inputs.get(cut, ()):
+        item.forget_frame(item.inputs, device.name, cut)
+        recovery.resend_all(state, plan, item)
 
 
 def _partition_loaded(state: State, device: Device, told: PartitionLoaded) -> None:
@@ -229,7 +247,10 @@ def _pong(state: State, device: Device, told: Pong) -> None:
 
 
 def _profiled(state: State, device: Device, told: Profiled) -> None:
-    profiling.profiled(state, device, told)
+    if state.places.serves(device.name, told.partition):
+        profiling.profiled(state, device, told)
+    else:
+        state.counts["unplaced_profile"] += 1
 
 
 _HANDLERS: dict[type[DeviceEvent], Callable[[State, Device, Any], None]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.machine.devices import liveness, replacing
-from orchestrator.machine.plans import desired_state
+from orchestrator.machine.plans import desired_state, places
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import (
     AssignmentSeen,
@@ -22,8 +22,10 @@ LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
 
 
 def assignment_seen(state: State, event: AssignmentSeen) -> None:
-    """A higher generation was in use: ours has to rise above it. Only orchestrators write there."""
+    """It had these places. A higher generation was in use: ours has to rise above it. Only
+    orchestrators write there."""
     state.devices.met(event.device, state.now)
+    places.note_former(state, event.device, event.partitions)
     _outrank(state, event.generation)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import replacing
+from orchestrator.machine.devices import replacing, standing
 from orchestrator.machine.items import outcomes, recovery
 from orchestrator.machine.records.events import FrameLost, ResultArrived
 from orchestrator.machine.records.instructions import DiscardPending
@@ -17,7 +17,8 @@ CLIENTS = "clients/"
 
 
 def arrived(state: State, event: ResultArrived) -> None:
-    """The first result of an item in flight goes to the journal; any other is discarded."""
+    """The first result of an item in flight goes to the journal, if it is from a device with a
+    place before the end; any other is discarded."""
     at = event.head.activation
     item = state.item(at.run, at.item)
     run = state.runs.get(at.run)
@@ -27,6 +28,9 @@ def arrived(state: State, event: ResultArrived) -> None:
     if item.state not in ("stored", "admitted"):
         _discard(state, at, "repeated_result")
         return
+    if not _is_placed(state, item, event.device):
+        state.emit(DiscardPending(at))
+        return
     manifest = state.manifests.get(run.model)
     fault = result_fault(manifest, event.head) if manifest is not None else "its model is gone"
     if fault is not None:
@@ -35,6 +39,15 @@ def arrived(state: State, event: ResultArrived) -> None:
         return
     item.make(at.cut, event.device)
     outcomes.succeed(state, item, event.head)
+
+
+def _is_placed(state: State, item: Item, device: str) -> bool:
+    known = state.devices.get(device)
+    if known is None:
+        state.counts["unplaced_result"] += 1
+        return False
+    item.touch(device)
+    return standing.makes(state, known, item, state.runs[item.run].end_cut, "result")
 
 
 def _blame(state: State, item: Item, device: str, fault: str) -> None:
@@ -60,8 +73,12 @@ def frame_lost(state: State, event: FrameLost) -> None:
         _input_lost(state, event, item)
     elif item is not None and item.state == "admitted":
         plan = state.plan_of(item)
-        if plan is not None and at.cut == plan.end:
+        if plan is None or at.cut != plan.end:
+            return
+        if standing.sends(state, event.sender, item, at.cut):
             _result_lost(state, plan, item, event)
+        else:
+            state.counts["unplaced_frame_lost"] += 1
 
 
 def _result_lost(state: State, plan: Plan, item: Item, event: FrameLost) -> None:

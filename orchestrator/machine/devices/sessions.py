@@ -81,6 +81,7 @@ def forget_asked(state: State, event: ForgetAsked) -> None:
         device.move("lost", state.now, "a person asked to forget it")
     replacing.device_gone(state, event.device, f"{event.device} was forgotten")
     state.devices.forget(event.device)
+    state.places.forget_device(event.device)
     state.estimates.forget(event.device)
     state.emit(ForgetTimes(device=event.device))
     state.commands.drop(event.device)

@@ -115,7 +115,8 @@ def _check_involved(state: State) -> None:
         for item in run.items.values():
             for device in item.touched:
                 expected.setdefault(device, set()).add(item.key)
-            beyond = [device for device in item.holders() if device not in item.touched]
+            holders = [*item.holders(), *(device for _, device in item.strays)]
+            beyond = [device for device in holders if device not in item.touched]
             check(not beyond, f"item {item.key} is held by {beyond}, who were never involved")
     found = {
         device: {item.key for item in state.involved.of(device)}

@@ -36,6 +36,9 @@ def make_way(state: State, device: str) -> None:
                 item.forget_frame(item.outputs, device, cut)
                 state.commands.release(device, item.run, cut, item.index, state.now)
                 state.counts["made_way"] += 1
+        for cut in item.drop_strays(device):
+            state.commands.release(device, item.run, cut, item.index, state.now)
+            state.counts["made_way"] += 1
 
 
 def _idle_cuts(plan: Plan | None, item: Item) -> list[int]:

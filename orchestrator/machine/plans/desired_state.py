@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from orchestrator.machine.plans import places
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.instructions import PublishAssignment
 from orchestrator.machine.records.placement import Placement
@@ -77,6 +78,7 @@ def _publish(state: State, device: str) -> None:
         routes=tuple(routes_on(state, device)),
         limits=state.options.limits,
     )
+    places.note(state, device, (each.partition for each in wanted.partitions))
     if before is not None and replace(wanted, revision=before.revision) == before:
         return
     state.published[device] = wanted
@@ -111,6 +113,7 @@ def partitions_on(state: State, device: str) -> Iterator[PartitionAssignment]:
             accepts_nbytes=cuts[part.first].bound_nbytes,
             emits=cuts[part.cut].names,
             emits_nbytes=cuts[part.cut].bound_nbytes,
+            senders=places.senders_to(state, plan, part),
         )
 
 

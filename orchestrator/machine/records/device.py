@@ -73,6 +73,7 @@ class Device:
     tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
     reported_at: float = float("-inf")
     doubtful: bool = False  # connected anew: what was under way to and from it may be lost
+    unplaced: bool = False  # it spoke of a place that it is not known to have
     claims: int = 0  # of a higher generation than ours, that were believed
     missed_connection: str = ""  # whose residency came before its birth, and was not read
 

@@ -15,7 +15,7 @@ from orchestrator.run_record import Outcome as Outcome
 from orchestrator.run_record import StoredRun as StoredRun
 from wire.frame_head import FrameHead as FrameHead
 from wire.frame_head import TensorHead as TensorHead
-from wire.ids import ActivationId
+from wire.ids import ActivationId, PartitionId
 from wire.manifest import Manifest
 from wire.messages.events import EventBatch
 from wire.messages.requests import Request
@@ -87,10 +87,12 @@ class ResidencySeen:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSeen:
-    """An assignment of that generation was retained: our own or an earlier orchestrator's."""
+    """An assignment of that generation was retained: our own or an earlier orchestrator's. It
+    lists these partitions."""
 
     device: str
     generation: int
+    partitions: tuple[PartitionId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,8 @@ class Item:
     touched: dict[str, None] = field(default_factory=dict)  # exactly those that `involved` has
     facts: set[tuple[str, int, str]] = field(default_factory=set)  # only a new one is progress
     spent: set[tuple[int, str]] = field(default_factory=set)  # computed by a boot in this attempt
+    # Outputs, by cut and device, that a device without a place says it holds: none counts on them.
+    strays: set[tuple[int, str]] = field(default_factory=set)
     received_cut: int = -1  # the deepest at which it was received; never falls
     progress_at: float = 0.0
     check_at: float = float("inf")  # on the agenda, or earlier there
@@ -152,6 +154,12 @@ class Item:
         believed = self.sent if table is self.inputs else self.parked
         if believed.get(cut) == device:
             del believed[cut]
+
+    def drop_strays(self, device: str) -> list[int]:
+        """None of the device's are known any more; at which cuts they were."""
+        cuts = sorted(cut for cut, holder in self.strays if holder == device)
+        self.strays.difference_update([(cut, device) for cut in cuts])
+        return cuts
 
     def computed(self, first: int, device: str) -> None:
         """The device's task is done: its input is gone there."""

@@ -18,6 +18,7 @@ from orchestrator.machine.records.instructions import Instruction, Respond, Send
 from orchestrator.machine.records.item import Involved, Item
 from orchestrator.machine.records.models import Models
 from orchestrator.machine.records.options import OrchestratorOptions
+from orchestrator.machine.records.places import Places
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.plans import Plans
 from orchestrator.machine.records.quotas import Quotas
@@ -56,6 +57,7 @@ class State:
         self.cause = Cause(in_words)
         self.devices = Devices(self.agenda, options.lease_s, self.cause)
         self.plans = Plans(self.agenda)
+        self.places = Places()
         self.runs = Runs(self.agenda, self.budget)
         self.involved = Involved()
         self.searches = Searches()

@@ -59,6 +59,7 @@ def removed(state: State, event: ModelRemoved) -> None:
         _fail_run(state, run, f"model '{event.name}' was removed")
     if manifest.digest not in state.manifests:
         state.estimates.forget_model(manifest.digest)
+        state.places.forget_model(manifest.digest)
         state.emit(ForgetTimes(model=manifest.digest))
         for key in ((manifest.digest, exact) for exact in (False, True)):
             if key in state.plans:

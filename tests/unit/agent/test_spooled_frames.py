@@ -51,7 +51,7 @@ def test_an_output_that_was_released_before_its_turn_is_not_sent(spool: Spool):
 def test_what_comes_is_kept_as_an_input_within_the_spools_bound(spool: Spool):
     frames, data = SpooledFrames(spool), frame(0, 1000)
     frames.keep("a", peek(data), data)
-    assert spool.get(name(), "input") == data
+    assert spool.get(name(), "input", "a") == data
     assert frames.held_nbytes == 0
     large = frame(1, BOUND)
     with pytest.raises(SpoolFull):
@@ -63,7 +63,7 @@ def test_what_we_need_ourselves_stays_here(spool: Spool):
     spool.put(name(), "output", frame())
     frames.loop_back(name(), "a", us)
     assert [(sender, header.activation) for sender, header in us.arrived] == [("a", name())]
-    assert spool.get(name(), "input") == spool.get(name(), "output")
+    assert spool.get(name(), "input", "a") == spool.get(name(), "output")
 
 
 def test_what_has_no_room_to_come_back_is_told_as_lost(spool: Spool):

@@ -41,8 +41,8 @@ LIMITS = AgentLimits(
 ROOM = replace(CAPABILITIES, disk_budget_nbytes=6000, hold_nbytes=3000)
 OFFERS = (
     partition(0, 1, emits_nbytes=500),
-    partition(2, 3, emits_nbytes=700),
-    partition(4, 5, emits_nbytes=500),
+    partition(2, 3, emits_nbytes=700, senders=("sender",)),
+    partition(4, 5, emits_nbytes=500, senders=("other",)),
     partition(0, 3, emits_nbytes=500),
     partition(2, 3, weight_nbytes=900, emits_nbytes=500),
     partition(6, 6, weight_nbytes=70 * MIB, emits_nbytes=500),
@@ -59,7 +59,7 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.machine = AgentMachine("phone", ROOM, LIMITS)
         self.now = 0.0
-        self.inputs: set[ActivationId] = set()
+        self.inputs: set[tuple[ActivationId, str]] = set()  # with their senders
         self.outputs: set[ActivationId] = set()
         self.fetching: dict[str, BlobRef] = {}
         self.cancelling: set[str] = set()
@@ -128,7 +128,8 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             assert self.loaded is not None
             assert instruction.assigned.segments == self.loaded.segments
-            assert instruction.task.needs in self.inputs, "its input is held"
+            copy = (instruction.task.needs, instruction.sender)
+            assert copy in self.inputs, "its input is held"
         self.doing = instruction
 
     def _remove(self, instruction: told.RemoveBlobs) -> None:
@@ -139,18 +140,29 @@ class AnyOrder(RuleBasedStateMachine):
     def _forget(self, instruction: told.ForgetFrame) -> None:
         name = instruction.activation
         if instruction.side == "input":
-            assert name in self.ended or name.run in self.cancelled, f"{name} was dropped silently"
-            self.inputs.discard(name)
+            known = name in self.ended or name in self.machine._agent.held.inputs
+            assert known or name.run in self.cancelled, f"{name} was dropped silently"
+            sender = instruction.sender
+            self.inputs -= {each for each in self.inputs if _is_copy(each, name, sender)}
         else:
             self.outputs.discard(name)
 
     # what the world brings
 
-    @rule(run=RUNS, item=ITEMS, cut=CUTS, attempt=st.integers(0, 2), barrier=st.booleans())
-    def a_frame_arrives(self, run: str, item: int, cut: int, attempt: int, barrier: bool) -> None:
+    @rule(
+        run=RUNS,
+        item=ITEMS,
+        cut=CUTS,
+        attempt=st.integers(0, 2),
+        barrier=st.booleans(),
+        sender=st.sampled_from(["sender", "other"]),
+    )
+    def a_frame_arrives(
+        self, run: str, item: int, cut: int, attempt: int, barrier: bool, sender: str
+    ) -> None:
         frame = head(item, cut, run=run, attempt=attempt, barrier=barrier and run == "b")
-        self.inputs.add(frame.activation)
-        self.do(happened.FrameArrived(frame, "sender"))
+        self.inputs.add((frame.activation, sender))
+        self.do(happened.FrameArrived(frame, sender))
 
     @rule(listing=st.lists(st.sampled_from(OFFERS), max_size=3), older=st.integers(-1, 2))
     def an_assignment_arrives(self, listing: list[PartitionAssignment], older: int) -> None:
@@ -274,8 +286,10 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def the_spool_is_what_the_machine_says(self) -> None:
         held = self.machine._agent.held
-        running = {self.doing.task.needs} if isinstance(self.doing, told.Execute) else set()
-        assert set(held.inputs) <= self.inputs <= set(held.inputs) | running
+        doing = self.doing if isinstance(self.doing, told.Execute) else None
+        running = {(doing.task.needs, doing.sender)} if doing is not None else set()
+        inputs = {(name, entry.sender) for name, entry in held.inputs.items()}
+        assert inputs <= self.inputs <= inputs | running
         assert set(held.outputs) == self.outputs
 
     @invariant()
@@ -316,6 +330,10 @@ class AnyOrder(RuleBasedStateMachine):
         for record in agent.partitions.listed():
             if record.life.state != "failed" and agent.partitions.taking(record.key) is record:
                 assert record.key not in agent.held.queues, "work is left undone"
+
+
+def _is_copy(copy: tuple[ActivationId, str], name: ActivationId, sender: str | None) -> bool:
+    return copy[0] == name and sender in (None, copy[1])
 
 
 TestAnyOrder = AnyOrder.TestCase

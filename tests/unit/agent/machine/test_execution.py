@@ -35,7 +35,7 @@ def test_a_frame_becomes_a_task_and_its_output_goes_to_the_dependent_of_its_item
     bench.now += 0.5
     bench.executed(task)
     assert bench.the_last(told.SendFrame) == told.SendFrame(name(3, 2), "b1")
-    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(3, 0), "input")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(3, 0), "input", "orchestrator")
     assert [type(event) for event in bench.events[-3:]] == [FrameReceived, TaskStarted, TaskDone]
     done = bench.reported(TaskDone)[0]
     assert (done.task, done.parked, done.input_nbytes, done.output_nbytes) == (
@@ -90,7 +90,7 @@ def test_a_repeated_frame_is_reported_again_and_computed_once() -> None:
     bench.executed(bench.running)
     bench.arrive(0)
     assert len(bench.reported(FrameReceived)) == 3
-    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input", "orchestrator")
     assert len(bench.all_told(told.Execute)) == 1
 
 
@@ -129,7 +129,7 @@ def test_a_higher_attempt_gives_way_to_the_output_of_the_lower_one() -> None:
     bench.executed(bench.running)
     drop = bench.reported(FrameDropped)[0]
     assert (drop.activation, drop.kind) == (name(0, 0), "too_large")
-    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input", "orchestrator")
     assert bench.all_last(told.Execute) == []
 
 
@@ -242,7 +242,7 @@ def test_cancel_forgets_inputs_and_outputs_and_lets_what_runs_end_silently() -> 
     bench.executed(bench.running)
     bench.command(Cancel("r"))
     assert set(bench.all_last(told.ForgetFrame)) == {
-        told.ForgetFrame(name(2, 0), "input"),
+        told.ForgetFrame(name(2, 0), "input", "orchestrator"),
         told.ForgetFrame(name(0, 2), "output"),
     }
     done = len(bench.reported(TaskDone))
@@ -275,7 +275,7 @@ def test_a_failed_task_is_reported_and_the_next_one_runs() -> None:
     bench.failed(bench.running)
     failed = bench.reported(TaskFailed)[0]
     assert (failed.task.item, failed.kind) == (0, "compute_failed")
-    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input", "orchestrator")
     assert bench.the_last(told.Execute).task.item == 1
     bench.arrive(0)
     bench.executed(bench.running)

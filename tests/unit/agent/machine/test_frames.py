@@ -28,7 +28,7 @@ def test_a_frame_larger_than_the_partition_takes_is_dropped_with_an_event() -> N
     bench.serve(A)
     bench.arrive(0, raw_nbytes=10_001)
     assert bench.reported(FrameDropped)[0].kind == "too_large"
-    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 0), "input", "orchestrator")
 
 
 def test_a_frame_that_nothing_takes_is_held_early_then_dropped_with_an_event() -> None:
@@ -40,7 +40,7 @@ def test_a_frame_that_nothing_takes_is_held_early_then_dropped_with_an_event() -
     assert bench.machine.wake_at() is not None
     bench.wait(5.0)
     assert bench.reported(FrameDropped)[0].kind == "early"
-    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 2), "input")
+    assert bench.the_last(told.ForgetFrame) == told.ForgetFrame(name(0, 2), "input", "orchestrator")
 
 
 def test_a_frame_of_another_mode_or_model_is_not_taken() -> None:

@@ -86,7 +86,7 @@ def test_without_a_release_its_input_goes_with_an_event_and_no_output_does() -> 
     bench.wait(LIMITS.room_s)
     assert dropped(bench) == [(2, 0, "too_large")]
     assert bench.all_told(told.ForgetFrame)[-1] == told.ForgetFrame(
-        ActivationId("r", 2, 0), "input"
+        ActivationId("r", 2, 0), "input", "orchestrator"
     )
     assert len(bench.machine._agent.held.outputs) == 2
     assert bench.machine.wake_at() != bench.now

@@ -94,6 +94,21 @@ def test_a_repeat_takes_the_place_of_its_first_copy(tmp_path: Path):
     assert files(tmp_path) == 1
 
 
+def test_each_senders_copy_lies_by_itself(tmp_path: Path):
+    held = spool(tmp_path, total=40)
+    held.put(A, "input", b"a" * 15, "first")
+    held.put(A, "input", b"b" * 5, "second")
+    held.put(A, "output", b"c" * 7)
+    assert (held.get(A, "input", "first"), held.nbytes) == (b"a" * 15, 27)
+    held.forget(A, "input", "second")
+    assert (held.get(A, "input", "first"), held.nbytes) == (b"a" * 15, 22)
+    with pytest.raises(FrameMissing):
+        held.get(A, "input", "second")
+    held.put(A, "input", b"b" * 5, "second")
+    held.forget(A, "input")
+    assert (held.nbytes, held.get(A, "output")) == (7, b"c" * 7)
+
+
 def test_a_new_process_starts_with_an_empty_spool(tmp_path: Path):
     spool(tmp_path).put(A, "input", b"a" * 50)
     with pytest.raises(FrameMissing):
