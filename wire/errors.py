@@ -181,6 +181,18 @@ class ComputeFailed(OperatorError):
     kind = "compute_failed"
 
 
+class EndsDevice(OperatorError):
+    """Whichever device ran this item, its agent ended; says how often, where, and what to try."""
+
+    kind = "ends_device"
+
+
+class LoadEndsDevice(LoadFailed):
+    """A device's agent ended each time that it loaded the partition."""
+
+    kind = "load_ends_device"
+
+
 class QueueFull(OperatorError):
     """A queue of ours is at its bound; nothing was added."""
 

@@ -30,6 +30,7 @@ from edge_agent.adapters.store.agent_folder import AgentFolder
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
 from edge_agent.adapters.store.spool import Spool
+from edge_agent.adapters.store.work_note import WorkNote
 from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records.events import (
     Event,
@@ -121,6 +122,7 @@ class AgentShell:
         self._machine = machine
         self._validated = validated
         self._boot = mint()
+        self._note = WorkNote(folder.work_note, self._boot)
         self._mailbox = Mailbox()
         topics = Topics(settings.control_root, settings.data_root)
         name, broker = settings.name, settings.broker
@@ -155,7 +157,7 @@ class AgentShell:
             broker.user,
             broker.secret,
         )
-        self._executor = Executor(self._cache, spool, link, inbound, settings.threads)
+        self._executor = Executor(self._cache, spool, link, inbound, self._note, settings.threads)
         sensors = Sensors(folder.path, Battery())
         self._telemetry = TelemetryReader(sensors, self._executor, spool, link)
         self._inbound = inbound
@@ -178,16 +180,18 @@ class AgentShell:
     def ask_to_stop(self, reason: str) -> None:
         """Safe to call from a signal handler: the main thread may hold the mailbox's lock there,
         so a thread of its own puts the event."""
-        threading.Thread(
-            target=self._mailbox.put, args=(StopAsked(reason),), name="stop", daemon=True
-        ).start()
+        threading.Thread(target=self._stop, args=(reason,), name="stop", daemon=True).start()
+
+    def _stop(self, reason: str) -> None:
+        self._note.close()  # whoever asked may not wait for the end
+        self._mailbox.put(StopAsked(reason))
 
     def run(self) -> int:
         """Until the machine says stop, the broker refuses us for good, or we are replaced."""
         cached = self._cache.scan()
         collect_and_trim()  # starting leaves some 0.7 MB behind
         self._executor.start()
-        self._handle(Started(self._boot, cached))
+        self._handle(Started(self._boot, cached, self._note.last_work))
         self._connection.start()
         _log.info("agent %s: %d blobs cached", self._settings.name, len(cached))
         self._verify_at = time.monotonic() + VERIFY_S
@@ -238,6 +242,7 @@ class AgentShell:
 
     def _close(self) -> None:
         """In order: what is said is said before the connection ends."""
+        self._note.close()
         replaced = isinstance(self._outbound.failure, Replaced)
         try:
             self._connection.close(0.0 if replaced else DRAIN_S)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.network import Broker
-from wire.ids import ActivationId
+from wire.ids import ActivationId, PartitionId, TaskId
 
 
 class Surroundings(Protocol):
@@ -21,3 +21,4 @@ class Surroundings(Protocol):
 
     def received(self, device: str, activation: ActivationId) -> None: ...
     def check_sent(self, value: str, activation: ActivationId) -> None: ...
+    def ends(self, device: str, work: TaskId | PartitionId) -> bool: ...

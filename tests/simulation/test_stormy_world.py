@@ -16,6 +16,7 @@ from tests.simulation.virtual_agent import VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun
 from tests.simulation.world import World
 from tests.support.effort import schedules
+from wire.ids import TaskId
 from wire.messages.requests import ATTACHED_COUNT
 
 OPTIONS = OrchestratorOptions(item_limit_s=120.0, no_device_s=30.0)
@@ -140,6 +141,12 @@ class Storm(RuleBasedStateMachine):
     @rule(which=WHICH, fault=st.sampled_from(FAULTS))
     def an_agent_has_a_fault(self, which: int, fault: str) -> None:
         self._agent(which).faults.append(fault)
+        self._then()
+
+    @rule(run=st.integers(0, RUNS_LIMIT - 1), item=st.integers(0, 11))
+    def an_item_ends_who_runs_it_from_now_on(self, run: int, item: int) -> None:
+        at = (f"run{run}", item)
+        self.world.deadly = lambda _, work: isinstance(work, TaskId) and (work.run, work.item) == at
         self._then()
 
     @rule()

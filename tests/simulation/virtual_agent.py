@@ -19,14 +19,14 @@ from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import Slot, VirtualExecutor, about
 from wire import record
 from wire.frame_head import FrameHead
-from wire.ids import ActivationId
+from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages import commands as cmd
 from wire.messages import events as dev
 from wire.messages.assignment import Assignment, PartitionAssignment
 from wire.messages.commands import CommandBatch
 from wire.messages.events import EventBatch
 from wire.messages.residency import Residency
-from wire.messages.state import Capabilities, DeviceState, OrchestratorState
+from wire.messages.state import Capabilities, DeviceState, LastWork, OrchestratorState
 from wire.messages.telemetry import Telemetry
 
 LIMITS = AgentLimits(load_floor_s=20.0, execute_floor_s=20.0, evict_s=20.0, patience=2.0)
@@ -50,7 +50,10 @@ class VirtualAgent:
         self.offset_s = clock_offset_s
         self.fetch_s, self.load_s, self.compute_s = fetch_s, load_s, compute_s
         self.disk: dict[str, int] = {}
+        self.note: LastWork | None = None  # on disk too
+        self.deaths: list[float] = []  # when it ended over its work
         self.boots = self.connections = 0
+        self.supervised = True  # started again when it ends by itself
         self.boot = self.met = ""
         self.running = False
         self.connected = False
@@ -83,7 +86,8 @@ class VirtualAgent:
         self.running = True
         self._forget_process()
         self.boot = f"{self.name}-boot{self.boots}"
-        self.feed(happened.Started(self.boot, dict(self.disk)))
+        last_work, self.note = self.note, LastWork(self.boot)
+        self.feed(happened.Started(self.boot, dict(self.disk), last_work))
         self.later(0.05, self.connect)
         self.later(TELEMETRY_S, self._beat)
 
@@ -92,6 +96,22 @@ class VirtualAgent:
         self.running = self.connected = False
         self.boots += 1  # what was under way belongs to nobody
         self.world.broker.drop(self.name)
+
+    def dies_of(self, work: TaskId | PartitionId) -> bool:
+        """Whether this ends the process that does it."""
+        return self.world.ends(self.name, work)
+
+    def die(self) -> None:
+        """Over its work; what supervises it starts it again."""
+        self.deaths.append(self.world.clock.now)
+        self.crash()
+        self._restart_later()
+
+    def _restart_later(self) -> None:
+        boots, clock = self.boots, self.world.clock
+        if not self.supervised:
+            return
+        clock.later(SUPERVISED_S, lambda: self.start() if boots == self.boots else None)
 
     def connect(self) -> None:
         if self.connected:
@@ -357,15 +377,14 @@ class VirtualAgent:
 
     def _do_Stop(self, each: told.Stop) -> None:  # noqa: N802
         self.running = self.connected = False
+        self.note = LastWork(self.boot)  # it ends in order
         self.boots += 1
         self.world.broker.drop(self.name, gracefully=True)
 
     def _do_GiveUp(self, each: told.GiveUp) -> None:  # noqa: N802
         assert each.reason
         self._do_Stop(told.Stop(each.reason))
-        boots = self.boots
-        clock = self.world.clock
-        clock.later(SUPERVISED_S, lambda: self.start() if boots == self.boots else None)
+        self._restart_later()
 
     # what must hold
 

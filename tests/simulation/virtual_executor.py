@@ -13,8 +13,9 @@ from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from tests.simulation import tensors
 from wire.frame_head import FrameHead
-from wire.ids import ActivationId, TaskId
+from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
+from wire.messages.state import LastWork
 
 NEVER_S, LATE_S = 1e9, 27.0  # what hangs answers never, or while the agent drains
 FRAME_NBYTES, FRAME_RAW_NBYTES = 6144, 2048  # at the bounds: what is reserved has to suffice
@@ -31,12 +32,16 @@ class Process(Protocol):
     name: str
     faults: list[str]
     disk: dict[str, int]
+    note: LastWork | None
+    boot: str
     spool: dict[Slot, tuple[str, FrameHead]]
     load_s: float
     compute_s: float
 
     @property
     def random(self) -> Random: ...
+    def dies_of(self, work: TaskId | PartitionId) -> bool: ...
+    def die(self) -> None: ...
     def later(self, seconds: float, act: Callable[[], None]) -> None: ...
     def feed(self, event: happened.Event) -> None: ...
 
@@ -54,10 +59,15 @@ class VirtualExecutor:
         assert not self.busy
         assert all(disk.get(blob.digest) == blob.nbytes for blob in each.assigned.blobs)
         self.memory, self.busy = each.assigned, True
+        partition = each.assigned.partition
+        self.process.note = LastWork(self.process.boot, partition=partition)
+        if self.process.dies_of(partition):
+            self._lasting(self.process.load_s / 2, self.process.die)
+            return
         self._lasting(self.process.load_s, lambda: self._loaded(each))
 
     def _loaded(self, each: told.Load) -> None:
-        self.busy = False
+        self._rest()
         partition, load_s = each.assigned.partition, self.process.load_s
         if self._has("rotten"):
             self.memory = None
@@ -91,11 +101,18 @@ class VirtualExecutor:
         assert each.task not in self.computed, f"{self.process.name} computes {each.task} again"
         self.busy = True
         value, head = self.process.spool[each.task.needs, f"input of {each.sender}"]
+        self.process.note = LastWork(self.process.boot, task=each.task)
+        if self.process.dies_of(each.task):
+            self._lasting(self.process.compute_s / 2, self.process.die)
+            return
         seconds = self.process.compute_s * (each.task.last - each.task.first + 1)
         self._lasting(seconds, lambda: self._executed(each, value, head, seconds))
 
+    def _rest(self) -> None:
+        self.busy, self.process.note = False, LastWork(self.process.boot)
+
     def _executed(self, each: told.Execute, value: str, head: FrameHead, seconds: float) -> None:
-        self.busy = False
+        self._rest()
         task = each.task
         for fault in ("failing", "fatal"):
             if self._has(fault):

@@ -8,6 +8,7 @@ until released and inputs until the outcome (5, 6), bounds kept (7).
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from random import Random
 
 from orchestrator.machine.records import events as ev
@@ -26,7 +27,7 @@ from tests.simulation.virtual_orchestrator import VirtualOrchestrator
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.errors import FleetTooSmall, NoDevice
 from wire.frame_head import FrameHead
-from wire.ids import ActivationId
+from wire.ids import ActivationId, PartitionId, TaskId
 from wire.manifest import Manifest
 from wire.memory import resident_need
 from wire.messages import commands as cmd
@@ -75,6 +76,7 @@ class World:
         self.manifest = manifest or tiny_manifest(weights=[10 * MB] * segments)
         self.store_up = self.model_there = True
         self.disk_full = False
+        self.deadly: Callable[[str, TaskId | PartitionId], bool] = lambda device, work: False
         self.removed: set[str] = set()
         self.part_nbytes = part_nbytes
         self.furthest: dict[tuple[str, int], int] = {}
@@ -107,6 +109,9 @@ class World:
         fed = tensors.feed(activation.run, activation.item)
         assert value == tensors.through(fed, 0, activation.cut - 1), f"{activation} is wrong"
 
+    def ends(self, device: str, work: TaskId | PartitionId) -> bool:
+        return self.deadly(device, work)
+
     def check_release(self, device: str, command: cmd.Release) -> None:
         """Rule 5: the next output has come to its dependent, or the outcome is on disk. An item
         sent home begins again from its input, which is on disk until then; and an output at a cut
@@ -127,7 +132,8 @@ class World:
     def _was_home(self, item: Item) -> bool:
         """When the release was decided: releases gather for a moment before they go out."""
         gathering_s = self.orchestrator.options.coalesce_s + SOON_S
-        return item.state == "stored" or self.clock.now - item.life.since <= gathering_s
+        aside = item.state in ("stored", "suspect")
+        return aside or self.clock.now - item.life.since <= gathering_s
 
     def _is_astray(self, device: str, command: cmd.Release, item: int) -> bool:
         state = self.orchestrator.machine.state

@@ -17,19 +17,21 @@ from wire.messages import commands as cmd
 from wire.messages import events as dev
 from wire.messages.assignment import Assignment, PartitionAssignment
 from wire.messages.residency import Failure, PartitionResidency, Residency
-from wire.messages.state import Capabilities, DeviceState
+from wire.messages.state import Capabilities, DeviceState, LastWork
 from wire.messages.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from tests.support.fake_fleet import World
 
 HOP_S = 0.005
+AWAY_S = 2.0
 
 
 @dataclass
 class FakeAgent:
     """`compute_s` per segment, `fetch_s` and `load_s` per partition. `fail_task(task)` and
-    `fail_load(partition)` may give a failure; `mute` swallows all it would say, without `beats`
+    `fail_load(partition)` may give a failure; who `dies_of` a task is there again
+    after `AWAY_S`; `mute` swallows all it would say, without `beats`
     it sends no telemetry by itself."""
 
     world: World
@@ -47,6 +49,8 @@ class FakeAgent:
     connections: int = 0
     fail_task: Callable[[TaskId], Failure | None] = lambda task: None
     fail_load: Callable[[PartitionId], Failure | None] = lambda partition: None
+    dies_of: Callable[[TaskId], bool] = lambda task: False
+    last_work: LastWork | None = None  # as it noted in the boot before
     drop_frame: Callable[[ActivationId], bool] = lambda activation: False
     assignment: Assignment | None = None
     cached: set[str] = field(default_factory=set)
@@ -76,7 +80,15 @@ class FakeAgent:
 
     def state(self, status: str = "online") -> DeviceState:
         able = Capabilities(self.budget, 1000 * MB, self.hold, 4, "x86_64", "1.30", self.max_opset)
-        return DeviceState(status, self.connection, self.boot, "0", 1, able)  # type: ignore[arg-type] # a literal
+        return DeviceState(
+            status,  # type: ignore[arg-type] # a literal
+            self.connection,
+            self.boot,
+            "0",
+            1,
+            able,
+            last_work=self.last_work,
+        )
 
     def start(self) -> None:
         """A new process: memory is empty, the cache is not."""
@@ -264,6 +276,8 @@ class FakeAgent:
             before = next(e for e in self.assignment.partitions if e.partition == self.resident)  # type: ignore[union-attr] # just checked
             self._set(before, "cached")
             self.resident = None
+        self._set(each, "loading")
+        self.say_residency()
         boot = self.boot
 
         def done() -> None:
@@ -292,7 +306,11 @@ class FakeAgent:
         seconds, boot = self.compute_s * len(each.segments), self.boot
 
         def done() -> None:
-            if boot == self.boot:
+            if boot == self.boot and self.dies_of(task):
+                self.die()
+                self.last_work = LastWork(boot, task=task)
+                self.world.later(AWAY_S, self.start)
+            elif boot == self.boot:
                 self._done(each, task, barrier, seconds)
 
         self.world.later(seconds, done)

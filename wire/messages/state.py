@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from wire.ids import PartitionId, TaskId
+
 Status = Literal["online", "draining", "offline"]
 
 
@@ -32,8 +34,19 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class LastWork:
+    """What the process of `boot` was at when it ended without a farewell, as it had noted on disk:
+    running `task`, or loading `partition`. Neither: nothing that could have ended it."""
+
+    boot: str
+    task: TaskId | None = None
+    partition: PartitionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceState:
-    """An agent's birth, farewell or last will. `boot` is fresh at each start of the process."""
+    """An agent's birth, farewell or last will. `boot` is fresh at each start of the process;
+    `last_work` is of the boot before, None if there was none or nothing could be noted."""
 
     status: Status
     connection: str
@@ -42,6 +55,7 @@ class DeviceState:
     wire_version: int
     capabilities: Capabilities | None = None
     reason: str | None = None
+    last_work: LastWork | None = None
 
 
 @dataclass(frozen=True, slots=True)

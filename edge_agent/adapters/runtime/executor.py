@@ -24,6 +24,7 @@ from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.onnx_runtime import import_runtime
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.spool import Spool
+from edge_agent.adapters.store.work_note import WorkNote
 from wire.errors import (
     BlobCorrupt,
     BlobMissing,
@@ -109,6 +110,7 @@ class Executor:
         spool: Spool,
         link: Link,
         listener: ExecutorListener,
+        note: WorkNote,
         threads: int = 1,
     ) -> None:
         self._cache = cache
@@ -116,6 +118,7 @@ class Executor:
         self._link = link
         self._deflating = Deflating()
         self._listener = listener
+        self._note = note
         self._threads = threads
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = VitalThread("executor", self._work, listener.ended)
@@ -189,9 +192,11 @@ class Executor:
             self._listener.partition_ready(number, partition, loaded)
 
     def _load_counted(self, job: LoadJob) -> Loaded:
+        self._note.loading(job.partition)
         try:
             return self._load_now(job)
         finally:
+            self._note.rest()
             made = self._cache.prepared.made_since()
             if made:
                 self._listener.segments_prepared(made)
@@ -262,7 +267,7 @@ class Executor:
         self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
     ) -> None:
         try:
-            executed = self._execute_now(task, assigned, sender)
+            executed = self._execute_noted(task, assigned, sender)
         except CrowdpipeError as error:
             # A segment that cannot be loaded again (streaming) is the partition's fault.
             fatal = isinstance(error, (LoadFailed, BlobCorrupt))
@@ -280,6 +285,13 @@ class Executor:
         if fatal:
             self._drop()
         self._listener.execution_failed(number, task, error, fatal)
+
+    def _execute_noted(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
+        self._note.running(task)
+        try:
+            return self._execute_now(task, assigned, sender)
+        finally:
+            self._note.rest()
 
     def _execute_now(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
         partition = self._partition

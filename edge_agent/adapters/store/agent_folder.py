@@ -31,6 +31,10 @@ class AgentFolder:
     def spool(self) -> Path:
         return self.path / "spool"
 
+    @property
+    def work_note(self) -> Path:
+        return self.path / "at-work"
+
     def close(self) -> None:
         self._lock.close()
 

@@ -23,7 +23,7 @@ from edge_agent.machine.records.instructions import (
 
 def started(agent: Agent, event: Started, now: float) -> None:
     agent.life.move("offline", now, event.boot)
-    agent.boot = event.boot
+    agent.boot, agent.last_work = event.boot, event.last_work
     for digest in sorted(event.cached):
         agent.cache.add(digest, event.cached[digest], now)
 

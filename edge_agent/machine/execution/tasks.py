@@ -25,6 +25,8 @@ def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Exec
     limit_s = agent.pace.execute_limit_s(record)
     number = agent.slot.execute(task, max(0.0, now - entry.arrived_at), now, limit_s)
     agent.report(TaskStarted(task, now))
+    if agent.slot.tasks <= agent.limits.told_starts:
+        agent.log.press()
     return Execute(number, task, record.assigned, entry.sender)
 
 

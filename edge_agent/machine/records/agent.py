@@ -29,7 +29,7 @@ from wire.lifecycle import Cause
 from wire.messages.assignment import Assignment, Limits
 from wire.messages.events import DeviceEvent
 from wire.messages.residency import Failure
-from wire.messages.state import Capabilities, DeviceState, Status
+from wire.messages.state import Capabilities, DeviceState, LastWork, Status
 
 Work = tuple[str, int, int, int]  # run, item, first and last segment
 SendTo = tuple[str, tuple[int, int]]  # whom, and the stamp of the assignment it was asked under
@@ -48,6 +48,7 @@ class Agent:
         self.cause = Cause(in_words)  # of what is done now
         self.life = life_of("agent", device, "new", self.cause)
         self.boot = ""  # set from `Started` on
+        self.last_work: LastWork | None = None  # of the boot before; set with `boot`
         self.predecessor: str | None = None  # boot whose retained state we found at first
         self.connection = ""  # the broker's last; set from the first `Connected` on
         self.now = 0.0  # of the event that is handled; never falls
@@ -174,4 +175,5 @@ class Agent:
             wire_version=WIRE_VERSION,
             capabilities=self.capabilities,
             reason=reason,
+            last_work=self.last_work,
         )

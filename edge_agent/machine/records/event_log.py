@@ -89,6 +89,10 @@ class EventLog:
         while len(self._events) > self._bound and self._minor:
             self._drop(self._minor.popleft())
 
+    def press(self) -> None:
+        """The newest event does not wait either."""
+        self._pressing = self._last
+
     def _supersede(self, seq: int) -> None:
         """The newer inventory replaces one that was not acknowledged yet."""
         if self._inventory is not None:

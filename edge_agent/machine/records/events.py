@@ -13,17 +13,18 @@ from wire.frame_head import FrameHead as FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
-from wire.messages.state import DeviceState, OrchestratorState
+from wire.messages.state import DeviceState, LastWork, OrchestratorState
 from wire.messages.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """First event: what is cached on disk (digest to bytes, each verified once before), and who
-    we are in this boot."""
+    """First event: what is cached on disk (digest to bytes, each verified once before), who we are
+    in this boot, and what the boot before was at when it ended, if it noted that."""
 
     boot: str
     cached: dict[str, int]
+    last_work: LastWork | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ class AgentLimits:
     # after the newest, and while a task runs, whose end will follow, so long after the first.
     gather_s: float = 0.02
     gather_busy_s: float = 0.1
+    # After a load, so many starts of tasks are told at once: who took over from a device that died
+    # may die of the same, and then nothing that waits is told any more.
+    told_starts: int = 8
     repeat_s: float = 5.0  # between repeats of what was not acknowledged
     repeat_batches: int = 5  # in one repeat
     batch_events: int = 200  # in one batch

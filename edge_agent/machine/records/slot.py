@@ -25,6 +25,7 @@ class Slot:
         self.streamed = False  # of the occupant
         self.busy: Work | None = None  # None: an answer is not waited for; needs an occupant
         self.task: TaskId | None = None  # set while a task runs that was not abandoned
+        self.tasks = 0  # begun since the occupant was loaded
         self.number = 0  # of the last work that began, or above it if that was abandoned
         self.since = 0.0  # when that work began
         self.deadline: float | None = None  # set while busy, unless stuck
@@ -42,7 +43,7 @@ class Slot:
         """The number of this work, as of the two below."""
         if self.occupant is not None or self.busy is not None:
             raise self._illegal(f"load {assigned.partition}")
-        self.occupant, self.streamed = assigned, streamed
+        self.occupant, self.streamed, self.tasks = assigned, streamed, 0
         self._cache.pin(blob.digest for blob in assigned.blobs)
         return self._begin("loading", now, limit_s)
 
@@ -55,6 +56,7 @@ class Slot:
         if self.occupant is None or self.busy is not None:
             raise self._illegal(f"execute {task}")
         self.task, self.waited_s = task, waited_s
+        self.tasks += 1
         return self._begin("executing", now, limit_s)
 
     def _begin(self, work: Work, now: float, limit_s: float) -> int:

@@ -24,6 +24,7 @@ def take_inventory(state: State, device: Device, told: Inventory) -> None:
         device.applied_stamp = (told.generation, told.revision)
         take_residency(state, device, told.partitions)
         desired_state.publish_to_orphan(state, device)
+    device.running = told.running
     inputs = list(told.inputs)
     if told.running is not None and told.running.needs not in inputs:
         inputs.append(told.running.needs)

@@ -8,6 +8,7 @@ start anew.
 
 from __future__ import annotations
 
+from orchestrator.machine.devices import deaths
 from orchestrator.machine.devices.replacing import device_drains, device_gone
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import DeviceStateSeen
@@ -39,6 +40,7 @@ def _farewell(state: State, device: Device, event: DeviceStateSeen) -> None:
         device.connection, device.boot = told.connection, told.boot
     if told.connection == device.connection:
         device.end_connection()
+        deaths.presume(state, device)
         why = f"said farewell: {told.reason}" if told.reason else "its last will came"
         lose(state, device, why)
         return
@@ -82,13 +84,17 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
         device.announce(told.capabilities)
     if told.boot != device.boot:
         if device.boot:
-            _rebooted(state, device)
+            _rebooted(state, device, told)
         device.boot = told.boot
+    else:
+        deaths.goes_on(state, device)
 
 
-def _rebooted(state: State, device: Device) -> None:
+def _rebooted(state: State, device: Device, told: DeviceState) -> None:
+    deaths.prove(state, device, told.last_work)
     device.reside({})
     device.forgive()
+    deaths.refuse_loads(state, device)
     device.last_seq, device.gap, device.unacknowledged = None, None, 0
     device.forget_limits()
     device.applied_stamp = (0, 0)
@@ -148,6 +154,7 @@ def adopt_connection(state: State, device: Device, connection: str) -> None:
     device.end_connection()
     device.connection, device.doubtful = connection, True
     device.ping = None
+    deaths.goes_on(state, device)
 
 
 def lose(state: State, device: Device, why: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine.devices import liveness, profiling, replacing, standing
+from orchestrator.machine.devices import deaths, liveness, profiling, replacing, standing
 from orchestrator.machine.devices.inventories import take_inventory
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import look_at_plans, served
@@ -122,15 +122,18 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
 
 
 def _task_started(state: State, device: Device, told: TaskStarted) -> None:
-    task = told.task
+    task = device.running = told.task
     item = find(state, device, task.run, task.item)
     if item is not None and standing.serves(state, device, item, task, "task_started"):
         item.started.setdefault(task.first, state.now)
         note(state, item, "started", task.first, device)
+    elif item is not None:
+        device.running = None
 
 
 def _task_done(state: State, device: Device, told: TaskDone) -> None:
     task, cut = told.task, told.task.last + 1
+    device.ended_task(task)
     _learn_task(state, device, told)
     item = find(state, device, task.run, task.item)
     if item is None or not standing.made(state, device, item, task, "task_done"):
@@ -159,6 +162,8 @@ def _note_sent(
         return
     if told.to is not None and (told.to == ORCHESTRATOR or told.to in state.devices):
         item.sent[cut] = told.to
+        if told.to != ORCHESTRATOR:
+            item.touch(told.to)
         return
     published = state.published.get(device.name)
     if cut == plan.end:
@@ -188,6 +193,7 @@ def _learn_task(state: State, device: Device, told: TaskDone) -> None:
 
 def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
     task = told.task
+    device.ended_task(task)
     item = find(state, device, task.run, task.item)
     plan = state.plan_of(item) if item is not None else None
     if item is None or not standing.serves(state, device, item, task, "task_failed"):
@@ -221,6 +227,7 @@ def _strangers_dropped(state: State, plan: Plan, item: Item, device: Device, cut
 
 
 def _partition_loaded(state: State, device: Device, told: PartitionLoaded) -> None:
+    deaths.loaded(state, device, told.partition)
     manifest = state.manifests.get(told.partition.model)
     if manifest is None:
         return

@@ -25,7 +25,7 @@ def arrived(state: State, event: ResultArrived) -> None:
     if item is None or run is None or at.cut != run.end_cut:
         _discard(state, at, "stray_result")
         return
-    if item.state not in ("stored", "admitted"):
+    if item.state not in ("stored", "admitted", "suspect"):
         _discard(state, at, "repeated_result")
         return
     if not _is_placed(state, item, event.device):

@@ -41,6 +41,10 @@ def _check_run(state: State, run: Run) -> None:
         _check_due(state, "waiting", run.run, run.waits_until)
     if run.kept and not run.open and not run.items:
         _check_due(state, "expiry", run.run, run.active_at + run.options.lifetime_s)
+    for item in run.items.values():
+        if item.state == "suspect":
+            due = state.agenda.due_at("item", item.key) < NEVER
+            check(due, f"nobody looks at {item.key}, which was set aside")
     for item in run.in_flight.values():
         _check_due(state, "item", item.key, min(item.check_at, item.retry_at))
 

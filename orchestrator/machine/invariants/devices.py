@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.machine.invariants.checks import check, check_same
-from orchestrator.machine.records.device import Device
+from orchestrator.machine.records.device import LOAD_DEATHS_LIMIT, Device
 from orchestrator.machine.records.devices import ASKED_OF
 from orchestrator.machine.records.refusals import Grounds
 from orchestrator.machine.records.state import State
@@ -29,6 +29,7 @@ def check_devices(state: State) -> None:
             check_same(f"{device.name} may have work now", usable, devices.is_usable(device))
             silent = asked_of and not devices.fresh(device)
             check_same(f"{device.name} is silent", device.name in devices.silent, silent)
+        check(len(device.load_deaths) <= LOAD_DEATHS_LIMIT, f"{device.name}: many load deaths")
         proven = device.life.state != "unproven" and device.name in devices.turns
         check(not proven, lambda device=device: f"{device.life} is still to be asked")
     _check_holders(state)

@@ -40,6 +40,18 @@ def _check_in_flight(state: State, plan: Plan) -> None:
     check_same(f"plan {plan.key}: items in flight", set(plan.in_flight), admitted)
     for item in plan.in_flight.values():
         check(item.state == "admitted", lambda item=item: f"{item.life} is in flight")
+    _check_suspects(state, plan)
+
+
+def _check_suspects(state: State, plan: Plan) -> None:
+    for key, item in plan.suspects.items():
+        check(item.state == "suspect", lambda item=item: f"{item.life} is set aside")
+        check(state.item(*key) is item, f"plan {plan.key}: {key} is set aside, and gone")
+    flying = plan.trial is None or plan.trial.key in plan.in_flight
+    check(flying, lambda: f"plan {plan.key}: {plan.trial} is tried, and not in flight")
+    check(plan.trial is not None or not plan.lonely, f"plan {plan.key}: lonely without a trial")
+    alone = not plan.lonely or len(plan.in_flight) == 1
+    check(alone, f"plan {plan.key}: {len(plan.in_flight)} items are in flight, and one is alone")
 
 
 def _check_reserved(state: State) -> None:

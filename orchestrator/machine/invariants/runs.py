@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from orchestrator.machine.invariants.checks import check, check_same
+from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.item_turns import ItemTurns
 from orchestrator.machine.records.plan import PlanKey
 from orchestrator.machine.records.run import Run
@@ -31,9 +32,19 @@ def _check_items(run: Run) -> None:
         check(item.key == (run.run, index), f"item {item.key} is filed as {run.run}/{index}")
         check(index not in run.ended, f"item {item.key} is listed, and ended")
         by_state.setdefault(item.state, []).append(index)
+        _check_suspicion(item)
     check_same(f"run {run.run}: waiting items", run.waiting, sorted(by_state.get("stored", [])))
     admitted = sorted(by_state.get("admitted", []))
     check_same(f"run {run.run}: items in flight", sorted(run.in_flight), admitted)
+
+
+def _check_suspicion(item: Item) -> None:
+    suspicion = item.suspicion
+    check(item.state != "suspect" or suspicion is not None, f"item {item.key}: suspect of nothing")
+    if suspicion is not None:
+        check(bool(suspicion.deaths), f"item {item.key}: suspect without a death")
+        known = suspicion.alone is None or suspicion.alone in suspicion.deaths
+        check(known, f"item {item.key}: tried alone by {suspicion.alone}, who did not end")
 
 
 def _check_numbers(run: Run) -> None:

@@ -103,5 +103,5 @@ def fail_plan(state: State, plan: Plan, kind: str, reason: str) -> None:
 def fail_items(state: State, run: Run, kind: str, reason: str) -> None:
     """All that is on disk and has no outcome."""
     for item in list(run.items.values()):
-        if item.state in ("stored", "admitted"):
+        if item.state in ("stored", "admitted", "suspect"):
             fail(state, item, kind, reason)

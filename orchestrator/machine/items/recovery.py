@@ -3,13 +3,15 @@
 The deepest activation that a reachable device still holds is where an item resumes; with none,
 its input is sent again. A send is idempotent, so a doubtful one is made. Every recovery is
 bounded: fruitless rounds, dropped frames and the time without progress each have a limit, after
-which the item fails and says what it waited for.
+which the item fails and says what it waited for; devices that end over it are counted in
+`suspects`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.machine.items import suspects
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.records.instructions import SendInput
 from orchestrator.machine.records.item import Item, ItemKey
@@ -141,6 +143,8 @@ def frame_dropped(
 def check(state: State, key: ItemKey) -> float:
     """Look after an item that is due; when to look again."""
     item = state.item(*key)
+    if item is not None and item.state == "suspect":
+        return suspects.check(state, item)
     plan = state.plan_of(item) if item is not None else None
     if item is None or plan is None or item.state != "admitted":
         return NEVER

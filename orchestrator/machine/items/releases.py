@@ -44,7 +44,7 @@ def make_way(state: State, device: str) -> None:
 def _idle_cuts(plan: Plan | None, item: Item) -> list[int]:
     """An item that is not admitted begins again from its input; one that is goes on from a cut of
     its plan, or from its input."""
-    if item.state == "stored":
+    if item.state in ("stored", "suspect"):
         return list(item.outputs)
     if item.state == "admitted" and plan is not None:
         return [cut for cut in item.outputs if cut not in plan.cuts]

@@ -42,7 +42,7 @@ def starve(state: State, plan: Plan) -> float:
 
 def _fail_starved(state: State, plan: Plan, since: float) -> float:
     """End what waited so long itself, and leave the rest its time; until when."""
-    kind, reason = plan.starved_of or (NoDevice.kind, _nobody(plan))
+    kind, reason = plan.starved_of or _refused(state, plan) or (NoDevice.kind, _nobody(plan))
     limit_s, wake = state.options.no_device_s, NEVER
     for run in state.runs.working(plan.key):
         until = max(since, min(item.life.since for item in run.items.values())) + limit_s
@@ -67,6 +67,17 @@ def _refusal(state: State, plan: Plan) -> Failure | None:
     homeless = [each.partition for each in plan.placements if each.likely is None]
     refusals = [state.devices.last_refusal(part) for part in homeless]
     return next((each.failure for each in refusals if each is not None), None)
+
+
+def _refused(state: State, plan: Plan) -> tuple[str, str] | None:
+    """What somebody failed it with, though others could not serve it for lack of room."""
+    for placement in plan.placements:
+        refusing = state.devices.refusals.usable.get(placement.partition)
+        if placement.likely is None and refusing:
+            device = next(reversed(refusing.values()))
+            failure = device.refused[placement.partition].failure
+            return failure.kind, failure.reason
+    return None
 
 
 def end_refusal(state: State, of: tuple[str, PartitionId]) -> float:

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from wire.ids import PartitionId
+from wire.ids import PartitionId, TaskId
 from wire.lifecycle import Lifecycle
 from wire.messages.residency import Failure, PartitionResidency
 from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
 
 Residencies = dict[PartitionId, PartitionResidency]
+LOAD_DEATHS_LIMIT = 16  # partitions whose loads ended its agent, that are remembered
 ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
 
@@ -27,6 +28,15 @@ class Refusal:
     """A partition this device failed to serve; it is asked again from `until` on."""
 
     failure: Failure
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadDeaths:
+    """How often in a row its agent ended while it loaded a partition, and until when the device is
+    not asked for that again."""
+
+    count: int
     until: float
 
 
@@ -70,6 +80,8 @@ class Device:
     unacknowledged: int = 0
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
+    running: TaskId | None = None  # its boot's last that it told of, and did not tell the end of
+    load_deaths: dict[PartitionId, LoadDeaths] = field(default_factory=dict)  # newest last
     tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
     reported_at: float = float("-inf")
     doubtful: bool = False  # connected anew: what was under way to and from it may be lost
@@ -147,6 +159,17 @@ class Device:
             before = self.refused.pop(partition, None)
             if before is not None:
                 self._refusal_changed(partition, before)
+
+    def note_load_death(self, partition: PartitionId, deaths: LoadDeaths) -> None:
+        self.load_deaths.pop(partition, None)
+        self.load_deaths[partition] = deaths
+        if len(self.load_deaths) > LOAD_DEATHS_LIMIT:
+            del self.load_deaths[next(iter(self.load_deaths))]
+
+    def ended_task(self, task: TaskId) -> None:
+        """It told the end of this task."""
+        if self.running is not None and self.running.needs == task.needs:
+            self.running = None
 
     def _refusal_changed(self, partition: PartitionId, before: Refusal | None) -> None:
         if self.keeper is not None:

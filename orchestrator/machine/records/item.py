@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
+from orchestrator.machine.records.suspicion import Suspicion
 from wire.elements import element
 from wire.lifecycle import Lifecycle
 from wire.manifest import Manifest, TensorSpec
@@ -75,6 +76,7 @@ class Item:
     rounds: int = 0  # recoveries since the last news
     drops: int = 0  # frames given up since the last news
     sends: int = 0  # inputs sent
+    suspicion: Suspicion | None = None  # that it ends the agents which run it
     outcome: Outcome | None = None
     has_input: bool = False  # on our disk
 
@@ -169,13 +171,19 @@ class Item:
         if not held:
             self.inputs.pop(first, None)
 
-    def go_home(self, now: float) -> None:
-        """Back to being stored: what is queued for it may go on, nothing is expected of it."""
-        self.life.move("stored", now, "no room for it any more")
+    def leave_flight(self, to: str, now: float, why: str) -> None:
+        """It waits again: what is queued for it may go on, nothing is expected of it."""
+        self.life.move(to, now, why)
         for table in (self.outputs, self.sent, self.parked, self.opened, self.detours):
             table.clear()
         self.check_at = self.retry_at = float("inf")
         self.rounds, self.drops, self.asked = 0, 0, False
+
+    def begin_anew(self) -> None:
+        """From its input, as if nobody had ever had anything of it; what comes again is news."""
+        self.inputs.clear()
+        self.started.clear()
+        self.facts.clear()
 
     def holders(self) -> list[str]:
         tables = (*self.outputs.values(), *self.inputs.values())

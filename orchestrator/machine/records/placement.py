@@ -32,6 +32,7 @@ class Placement:
     choice: Choice | None = None  # who is expected to; the device's own once it is assigned
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)  # who was told first when
     standins: dict[str, dict[ItemKey, None]] = field(default_factory=dict)  # others, for items
+    load_deaths: dict[str, None] = field(default_factory=dict)  # devices that ended loading it
     changed: Callable[[], None] | None = None  # tells the plan; None in a plan that is nobody's
 
     @property

@@ -46,6 +46,12 @@ class Plan:
     keeper: Keeper | None = None  # None: the plan is nobody's, made for a comparison
     placements: list[Placement] = field(default_factory=list)  # cover all segments in order
     in_flight: dict[ItemKey, Item] = field(default_factory=dict)  # admitted, in order of admission
+    suspects: dict[ItemKey, Item] = field(default_factory=dict)  # set aside, in their order
+    trial: Item | None = None  # the one of `in_flight` that was a suspect before
+    lonely: bool = False  # there is a trial, and nothing else may be under way with it
+    tried_at: float = float("-inf")  # when the last trial began
+    left_count: int = 0  # items that left flight so far
+    last_lonely: int = 0  # how many these were when one was tried alone for the last time
     fleet: int = -1  # the revision of the fleet that it was looked at with
     fleet_since: float = float("-inf")
     anew: bool = True  # its placements changed: runs that could not enter it may now
@@ -125,9 +131,20 @@ class Plan:
         if self.keeper is not None:
             self.keeper.entered(self)
 
+    def try_again(self, item: Item, *, lonely: bool, now: float) -> None:
+        """It was set aside, and goes in now."""
+        self.suspects.pop(item.key, None)
+        self.trial, self.lonely, self.tried_at = item, lonely, now
+        if lonely:
+            self.last_lonely = self.left_count
+
     def leave(self, item: Item, now: float) -> None:
-        """It has an outcome, or goes home."""
+        """It has an outcome, goes home, or is set aside."""
+        self.suspects.pop(item.key, None)
+        if self.trial is item:
+            self.trial, self.lonely = None, False
         if self.in_flight.pop(item.key, None) is not None:
             self.moved_at = now
+            self.left_count += 1
             if self.keeper is not None:
                 self.keeper.left(self)

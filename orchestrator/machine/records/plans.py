@@ -52,7 +52,8 @@ class Plans(Mapping[PlanKey, Plan]):
     def remove(self, key: PlanKey) -> None:
         plan = self._plans.pop(key)
         plan.keeper = None
-        plan.placements, plan.in_flight = [], {}
+        plan.placements, plan.in_flight, plan.suspects = [], {}, {}
+        plan.trial, plan.lonely = None, False
         known = self._known.pop(key)
         self._take_over(plan, known, _Known())
         for device in known.hops:

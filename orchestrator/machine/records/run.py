@@ -230,9 +230,12 @@ class Run:
 
     def admit(self, now: float) -> Item:
         """Its next item is admitted."""
+        return self.let_in(self.items[self.waiting.pop(0)], now)
+
+    def let_in(self, item: Item, now: float) -> Item:
+        """It is admitted, and does not wait in the row."""
         if self.state == "accepted":
             self.move("running", now)
-        item = self.items[self.waiting.pop(0)]
         item.life.move("admitted", now)
         item.progress_at = self.moved_at = now
         self.admitted += 1

@@ -33,12 +33,14 @@ TABLE: dict[Kind, Table] = {
         "cancelled": (),
     },
     # admitted -> stored: sent home, because its devices became fewer and have no room for it.
+    # suspect: set aside, because agents end that run it; it is tried again behind all others.
     # ending: its first terminal outcome is on its way to disk; ended: on disk and published.
     "item": {
         "arrived": ("storing", "ending"),
         "storing": ("stored", "ending"),
-        "stored": ("admitted", "ending"),
-        "admitted": ("ending", "stored"),
+        "stored": ("admitted", "suspect", "ending"),
+        "admitted": ("ending", "stored", "suspect"),
+        "suspect": ("admitted", "stored", "ending"),
         "ending": ("ended",),
         "ended": (),
     },

@@ -14,7 +14,9 @@ others fit: they wait again, and begin from their input when there is room.
 
 from __future__ import annotations
 
-from orchestrator.machine.items.outcomes import drop_standins, fail
+from orchestrator.machine.items import suspects
+from orchestrator.machine.items.flight import leave_flight
+from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.items.recovery import resend_all, watch
 from orchestrator.machine.plans.assigning import assign
 from orchestrator.machine.plans.planning import compatible
@@ -22,7 +24,6 @@ from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from wire.messages.commands import Release
 
 LEAST_WINDOW = 4
 LOOK_EVERY_S = 1.0
@@ -39,6 +40,7 @@ def admit(state: State, key: PlanKey) -> float:
     if plan.anew:
         plan.anew = False
         state.runs.all_in_turn(key)
+    suspects.end_loneliness(state, plan)
     while _may_enter(state, plan):
         run = state.runs.next_in_turn(key)
         if run is None:
@@ -47,12 +49,36 @@ def admit(state: State, key: PlanKey) -> float:
             state.runs.hold_party_back(run)
         elif not _admit_next(state, plan, run):
             state.runs.hold_back(run)
+    _try_suspect(state, plan)
     return NEVER
 
 
 def _may_enter(state: State, plan: Plan) -> bool:
+    """One more item may, and no suspect is to be alone."""
+    if not _is_open(state, plan):
+        return False
+    return not suspects.keeps_others_out(state, plan, lambda item: _may_go(state, plan, item))
+
+
+def _may_go(state: State, plan: Plan, item: Item) -> bool:
+    run = state.runs[item.run]
+    return run.attended and compatible(plan, run)
+
+
+def _is_open(state: State, plan: Plan) -> bool:
     """The plan stands, all of its devices are there, and one more item has room."""
     return not plan.retiring and _all_there(state, plan) and has_room(state, plan)
+
+
+def _try_suspect(state: State, plan: Plan) -> None:
+    """Behind all others: an item that was set aside."""
+    item = suspects.next_to_try(state, plan, lambda item: _may_go(state, plan, item))
+    if item is None or not _is_open(state, plan) or not _first_is_given(state, plan):
+        return
+    run = state.runs[item.run]
+    suspects.begin_trial(state, plan, item)
+    _begin(state, plan, run.let_in(item, state.now))
+    run.close_cuts()
 
 
 def check_waits(state: State, name: str) -> float:
@@ -164,17 +190,12 @@ def _youngest(plan: Plan) -> Item:
 
 def send_home(state: State, plan: Plan, item: Item) -> None:
     """Out of flight, back to what waits: its room is free for others."""
-    run = state.runs[item.run]
-    plan.leave(item, state.now)
-    run.leave_flight(item.index)
-    run.admitted -= 1
-    drop_standins(plan, item)
-    for cut, held in item.outputs.items():
-        for name in held:
-            state.commands.post(name, Release(item.run, cut, (item.index,)))
-    item.go_home(state.now)
-    run.enqueue(item)
     state.counts["sent_home"] += 1
+    if item.suspicion is not None:
+        suspects.set_aside(state, plan, item)
+        return
+    leave_flight(state, plan, item, "stored", "no room for it any more")
+    state.runs[item.run].enqueue(item)
 
 
 def _has_room(state: State, plan: Plan, name: str) -> bool:
@@ -203,11 +224,18 @@ def _all_here(run: Run) -> bool:
 
 
 def _enter(state: State, plan: Plan, run: Run) -> bool:
-    first = plan.placements[0]
-    if first.device is None and not assign(state, plan, first, "an item was admitted"):
+    if not _first_is_given(state, plan):
         return False
-    item = run.admit(state.now)
+    _begin(state, plan, run.admit(state.now))
+    return True
+
+
+def _first_is_given(state: State, plan: Plan) -> bool:
+    first = plan.placements[0]
+    return first.device is not None or assign(state, plan, first, "an item was admitted")
+
+
+def _begin(state: State, plan: Plan, item: Item) -> None:
     plan.enter(item, state.now)
     watch(state, plan, item)
     resend_all(state, plan, item)
-    return True

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.event_log import EventLog
@@ -22,7 +23,7 @@ from wire.messages.events import (
     TaskFailed,
     TaskStarted,
 )
-from wire.messages.state import DeviceState
+from wire.messages.state import DeviceState, LastWork
 
 A = partition(0, 1)
 
@@ -317,7 +318,7 @@ def test_who_holds_frames_and_hears_nothing_says_again_what_it_holds() -> None:
 
 
 def test_events_that_only_inform_gather_and_pressing_ones_take_them_along() -> None:
-    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1))
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1, told_starts=0))
     bench.serve(A)
     bench.wait(1.0)
     bench.arrive(0)
@@ -328,8 +329,36 @@ def test_events_that_only_inform_gather_and_pressing_ones_take_them_along() -> N
     assert [type(event) for event in batch.events][-2:] == [TaskStarted, FrameDropped]
 
 
+def test_the_first_starts_after_a_load_are_told_at_once() -> None:
+    """Who took over from a device that died may die of the same, and then what waits is lost."""
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1, told_starts=2))
+    bench.serve(A, routes=(route(2, "next"),))
+    bench.wait(1.0)
+    told_at_once = []
+    for item in range(3):
+        bench.arrive(item)
+        batches = [each.batch for each in bench.all_last(told.PublishEvents)]
+        told_at_once.append(
+            any(isinstance(event, TaskStarted) for batch in batches for event in batch.events)
+        )
+        bench.executed(bench.running)
+        bench.wait(0.2)
+    assert told_at_once == [True, True, False]
+
+
+def test_what_the_boot_before_was_at_is_told_with_every_birth() -> None:
+    last_work = LastWork("boot0", task=TaskId("r", 7, 0, 1))
+    machine = AgentMachine("phone", CAPABILITIES)
+    machine.handle(happened.Started("boot1", {}, last_work), 0.0)
+    for number in range(2):
+        told_now = machine.handle(happened.Connected(f"c{number}", number > 0, None), 1.0 + number)
+        births = [each.state for each in told_now if isinstance(each, told.PublishState)]
+        assert [each.last_work for each in births] == [last_work]
+        machine.handle(happened.Disconnected("the link failed"), 1.5 + number)
+
+
 def test_what_a_task_made_is_on_its_way_before_its_events() -> None:
-    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1))
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1, told_starts=0))
     bench.serve(A, routes=(route(2, "next"),))
     bench.wait(1.0)
     bench.arrive(0)
@@ -343,7 +372,7 @@ def test_what_a_task_made_is_on_its_way_before_its_events() -> None:
 
 
 def test_what_a_barrier_waits_for_is_told_at_once() -> None:
-    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1))
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1, told_starts=0))
     bench.serve(A)
     bench.wait(1.0)
     bench.arrive(0)
@@ -354,7 +383,7 @@ def test_what_a_barrier_waits_for_is_told_at_once() -> None:
 
 
 def test_a_long_task_is_told_of_while_it_runs() -> None:
-    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1))
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1, told_starts=0))
     bench.serve(A)
     bench.wait(1.0)
     bench.arrive(0)
