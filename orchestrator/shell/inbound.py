@@ -32,8 +32,8 @@ from orchestrator.machine.records.events import (
     ResultArrived,
     TelemetrySeen,
 )
+from orchestrator.shell.busy_answers import BusyAnswers
 from orchestrator.shell.mailbox import Mailbox
-from orchestrator.shell.refusals import Refusals
 from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.frame_head import FrameHead
@@ -71,7 +71,7 @@ class Inbound:
         self._connection = ""
         self.frames = ArrivedFrames()
         self.respond: Callable[[str, Response], None] = lambda party, response: None
-        self._refusals = Refusals(lambda party, response: self.respond(party, response))
+        self._busy_answers = BusyAnswers(lambda party, response: self.respond(party, response))
         self.store_base = ""
         self.generation = 0
         self.failure: CrowdpipeError | None = None
@@ -203,7 +203,7 @@ class Inbound:
             request = decode(Request, message.payload, REQUEST_NBYTES)
             self._mailbox.put_request(RequestArrived(party, request))
         else:
-            self._refusals.refuse(party, message.payload, time.monotonic())
+            self._busy_answers.refuse(party, message.payload, time.monotonic())
 
     def _orchestrator_state(self, names: dict[str, str], message: InboundMessage) -> None:
         state: OrchestratorState = decode(OrchestratorState, message.payload)

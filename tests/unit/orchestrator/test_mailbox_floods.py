@@ -12,8 +12,8 @@ from orchestrator.machine.records.events import (
     RequestArrived,
     TelemetrySeen,
 )
+from orchestrator.shell.busy_answers import BusyAnswers
 from orchestrator.shell.mailbox import INPUTS, REQUESTS, Mailbox
-from orchestrator.shell.refusals import Refusals
 from orchestrator.shell.waiting import WaitingLimits
 from wire.errors import PeerError
 from wire.frame_head import FrameHead
@@ -115,7 +115,7 @@ def test_lost_inputs_count_as_inputs_and_lost_results_do_not() -> None:
 class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
-        self.refusals = Refusals(lambda party, response: self.told.append((party, response)))
+        self.refusals = BusyAnswers(lambda party, response: self.told.append((party, response)))
 
 
 def test_a_flood_is_answered_once_a_second_and_the_rest_is_counted_unread() -> None:

@@ -21,7 +21,7 @@ AGAIN_S = 2.0  # the main thread is behind: later than a rate alone would ask fo
 _log = logging.getLogger("crowdpipe.orchestrator")
 
 
-class Refusals:
+class BusyAnswers:
     """`respond` tells a party something. Used by one thread."""
 
     def __init__(self, respond: Callable[[str, Response], None]) -> None:
