@@ -78,4 +78,5 @@ def test_an_item_that_kills_its_agents_has_its_error_and_all_others_their_result
     for item in person.results:
         (wanted,) = whole.run(["y"], {"x": inputs[item]})
         np.testing.assert_array_equal(person.results[item]["y"], wanted)
-    assert sum(agent.deaths for agent in agents) <= 8  # it kills before its start is told
+    # Six proven ones end it; before its start is told, and its note is, a few more may pass.
+    assert sum(agent.deaths for agent in agents) <= 12
