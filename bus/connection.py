@@ -362,7 +362,7 @@ class Connection:
         if not self._life.attached:
             return  # not acknowledged either: it comes again
         topic, courier = message.topic, self._courier
-        self._reader.came(topic)
+        self._reader.came(topic, retained=message.retain)
         if courier is not None and courier.reads(topic):
             self._safely(courier.received, topic, message.payload)
             return

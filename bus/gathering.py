@@ -28,11 +28,12 @@ class Gathering:
         self._since = self._until_s = 0.0
         self._many = False
 
-    def came(self, topic: str) -> None:
-        """A message of this topic was read."""
+    def came(self, topic: str, *, retained: bool = False) -> None:
+        """A message of this topic was read. What a broker had kept for us comes as fast as it can
+        be read, and waits for nothing."""
         if self._may_wait is None:
             return
-        if self._may_wait(topic):
+        if self._may_wait(topic) and not retained:
             self._count += 1
         else:
             self._count, self._many, self._until_s = 0, False, 0.0

@@ -37,9 +37,9 @@ class SocketReader:
         """For so long nothing need be read."""
         return max(self._trickle.pause_s(now), self._gathering.pause_s(now))
 
-    def came(self, topic: str) -> None:
+    def came(self, topic: str, *, retained: bool) -> None:
         """A message of this topic was read."""
-        self._gathering.came(topic)
+        self._gathering.came(topic, retained=retained)
 
     def read(self, socket: BufferedSocket) -> None:
         """All that can be had without waiting; each message goes to the client's callback."""

@@ -41,6 +41,15 @@ def test_what_comes_in_bursts_while_reads_wait_goes_on_being_gathered() -> None:
         assert gathering.pause_s(now) > 0
 
 
+def test_what_a_broker_had_kept_is_read_as_it_comes() -> None:
+    gathering, now = Gathering(telemetry), 100.0
+    for _ in range(10 * ROW_COUNT):
+        now += 0.001
+        gathering.came("telemetry", retained=True)
+        gathering.read(now)
+        assert gathering.pause_s(now) == 0
+
+
 def test_a_few_that_may_wait_are_read_as_they_come() -> None:
     gathering = Gathering(telemetry)
     now = stream(gathering, 1_000, every_s=2 * ROW_S / ROW_COUNT)
