@@ -20,7 +20,7 @@ LENGTH_NBYTES = 4  # of a variable byte integer at most: MQTT 5, section 1.5.5
 KNOWN_COUNT, KNOWN_NBYTES = 64, 40  # so many of at most so many bytes are remembered
 
 _read_length: Any = VariableByteIntegers.decode
-_tables: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+_tables: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no types here
 
 
 class BriefProperties(Properties):
@@ -36,7 +36,7 @@ class BriefProperties(Properties):
 
     def clear(self) -> None:
         if len(self.__dict__) > 1:  # the packet's type is always there
-            super().clear()  # type: ignore[no-untyped-call]
+            super().clear()  # type: ignore[no-untyped-call]  # as above
 
     def unpack(self, buffer: Any) -> tuple[BriefProperties, int]:
         self.clear()
@@ -46,7 +46,7 @@ class BriefProperties(Properties):
         told = bytes(buffer[: taken + length])
         known = self._known.get((self.packetType, told))
         if known is None:
-            super().unpack(told)  # type: ignore[no-untyped-call]
+            super().unpack(told)  # type: ignore[no-untyped-call]  # as above
             self._remember(told)
         else:
             self.__dict__.update(known)

@@ -31,6 +31,7 @@ class HttpProtocol(H11Protocol):
         self._heard_at = self._read_at = 0.0
         self._unread_nbytes = 0
 
+    # asyncio's base says that any transport may come; uvicorn's protocol takes this kind alone.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         address = self.client[0] if self.client else ""

@@ -30,8 +30,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
     Adding it again changes nothing and prints the line again.
     """
     from crowdpipe.cli.console import print_json, say
-    from crowdpipe.cli.phone import agent_line
-    from crowdpipe.serving.addresses import only_this_machine
+    from crowdpipe.cli.phone import agent_line, say_if_only_here
     from crowdpipe.serving.users import add_user
 
     url = add_user(home_of(home), name, "device")
@@ -48,11 +47,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
         return
     say(f"{name} may connect. Type this on it (the line contains its secret):")
     print(agent_line(url))
-    if only_this_machine(url.host):
-        say(
-            "The broker listens on this machine only. For phones, start it with "
-            "`crowdpipe up --host ADDRESS`, the address of this machine in their network."
-        )
+    say_if_only_here(url.host, "phones")
 
 
 def remove(name: Name, home: Home = None) -> None:

@@ -1,4 +1,4 @@
-"""The lines that a person types on a phone or beside it."""
+"""The lines that a person types elsewhere, and what keeps elsewhere from reaching us."""
 
 from __future__ import annotations
 
@@ -16,3 +16,15 @@ def agent_line(broker: BrokerUrl) -> str:
 def device_add_line(home: Path, usual_home: Path) -> str:
     where = "" if home == usual_home else f" --home {shlex.quote(str(home))}"
     return f"crowdpipe device add my-phone{where}"
+
+
+def say_if_only_here(host: str, who: str) -> None:
+    """Whoever is elsewhere cannot reach this broker: say how they could."""
+    from crowdpipe.cli.console import say
+    from crowdpipe.serving.addresses import only_this_machine
+
+    if only_this_machine(host):
+        say(
+            f"The broker listens on this machine only. For {who}, start it with "
+            "`crowdpipe up --host ADDRESS`, the address of this machine in their network."
+        )

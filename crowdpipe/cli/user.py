@@ -31,7 +31,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
     Each sees its own runs alone. Adding it again changes nothing and prints the address again.
     """
     from crowdpipe.cli.console import print_json, say
-    from crowdpipe.serving.addresses import only_this_machine
+    from crowdpipe.cli.phone import say_if_only_here
     from crowdpipe.serving.users import add_user
 
     url = add_user(home_of(home), name, "client")
@@ -46,11 +46,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
         return
     say(f"{name} may run models. Set this where it runs (the address contains its secret):")
     print(f"export CROWDPIPE_BROKER={url}")
-    if only_this_machine(url.host):
-        say(
-            "The broker listens on this machine only. For programs elsewhere, start it with "
-            "`crowdpipe up --host ADDRESS`, the address of this machine in their network."
-        )
+    say_if_only_here(url.host, "programs elsewhere")
 
 
 def remove(name: Name, home: Home = None) -> None:

@@ -198,7 +198,7 @@ class Records:
 
 
 def test_what_tls_does_not_take_is_sent_later() -> None:
-    link = BufferedSocket(Records())  # type: ignore[arg-type]
+    link = BufferedSocket(Records())  # type: ignore[arg-type]  # stands for a socket
     link.hold()
     assert link.send(b"held") == 4
     assert not link.flush()
@@ -206,7 +206,8 @@ def test_what_tls_does_not_take_is_sent_later() -> None:
 
 
 def test_a_message_in_several_records_comes_whole() -> None:
-    link = BufferedSocket(Records(b"h" + b"b" * 9, b"b" * 10, b"b" * 5 + b"next"))  # type: ignore[arg-type]
+    records = Records(b"h" + b"b" * 9, b"b" * 10, b"b" * 5 + b"next")
+    link = BufferedSocket(records)  # type: ignore[arg-type]  # stands for a socket
     link.readable()
     assert link.recv(1) == b"h"
     assert b"".join(link.recv(24 - taken) for taken in (0, 9, 19)) == b"b" * 24

@@ -79,8 +79,8 @@ def test_what_was_read_before_is_read_alike_and_is_not_another_messages() -> Non
         for _ in range(2)
     )
     assert str(first.properties) == str(second.properties)
-    first.properties.ContentType = "y"  # type: ignore[union-attr]
-    assert second.properties.ContentType == "x"  # type: ignore[union-attr]
+    first.properties.ContentType = "y"  # type: ignore[union-attr]  # MQTT 5 has them
+    assert second.properties.ContentType == "x"  # type: ignore[union-attr]  # as above
 
 
 @given(st.sets(st.binary(min_size=1, max_size=30), min_size=70, max_size=90))
@@ -88,7 +88,7 @@ def test_no_more_is_remembered_than_fits(tails: set[bytes]) -> None:
     for tail in tails:
         properties = BriefProperties(PacketTypes.PUBLISH)
         properties.CorrelationData = tail
-        told = properties.pack()  # type: ignore[no-untyped-call]
+        told = properties.pack()  # type: ignore[no-untyped-call]  # paho's, without types
         found, taken = BriefProperties(PacketTypes.PUBLISH).unpack(told + b"payload")
         assert (found.CorrelationData, taken) == (tail, len(told))
     assert len(BriefProperties._known) <= KNOWN_COUNT
@@ -98,7 +98,7 @@ def test_what_is_read_into_again_keeps_nothing_of_before() -> None:
     properties = BriefProperties(PacketTypes.PUBLISH)
     properties.ContentType = "x"
     properties.unpack(b"\x00")
-    assert properties.isEmpty()  # type: ignore[no-untyped-call]
+    assert properties.isEmpty()  # type: ignore[no-untyped-call]  # as above
 
 
 def test_it_is_done_once() -> None:

@@ -11,12 +11,9 @@ from orchestrator.machine.records import events as ev
 from tests.support.event_crowd import (
     CLIENT,
     NUMBERS,
-    RANKED_SIZES,
-    SIZES,
     Crowd,
     Kind,
     assert_alike,
-    crowds_of,
 )
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.lifecycle import InvariantBroken
@@ -104,16 +101,6 @@ KINDS: tuple[Kind, ...] = (
     served_model_removed,
     model_in_use_removed,
 )
-
-
-@pytest.fixture(scope="module", params=SIZES)
-def crowds(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
-    yield from crowds_of(SIZES[request.param])
-
-
-@pytest.fixture(scope="module", params=RANKED_SIZES)
-def ranked(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
-    yield from crowds_of(RANKED_SIZES[request.param])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

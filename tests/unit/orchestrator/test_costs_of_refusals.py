@@ -12,7 +12,6 @@ from tests.support.event_crowd import (
     MOST,
     NUMBERS,
     RANKED_SIZES,
-    SIZES,
     Crowd,
     Kind,
     assert_alike,
@@ -110,11 +109,6 @@ KINDS: tuple[Kind, ...] = (
     first_input_stored,
     a_refusal_ends,
 )
-
-
-@pytest.fixture(scope="module", params=SIZES)
-def crowds(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
-    yield from crowds_of(SIZES[request.param])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -12,12 +12,9 @@ from tests.support.event_crowd import (
     ABLE,
     CLIENT,
     NUMBERS,
-    RANKED_SIZES,
-    SIZES,
     Crowd,
     Kind,
     assert_alike,
-    crowds_of,
 )
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.manifest import Manifest
@@ -116,16 +113,6 @@ RANKING: tuple[Kind, ...] = (
     better_ranges_looked_for,
     no_other_ranges_found,
 )
-
-
-@pytest.fixture(scope="module", params=SIZES)
-def crowds(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
-    yield from crowds_of(SIZES[request.param])
-
-
-@pytest.fixture(scope="module", params=RANKED_SIZES)
-def ranked(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
-    yield from crowds_of(RANKED_SIZES[request.param])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

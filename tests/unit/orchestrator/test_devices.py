@@ -7,33 +7,16 @@ from typing import Any
 
 import pytest
 
-from orchestrator.machine.devices.residencies import CLAIMS, LIKELY
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
-from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.transitions import TABLE, lifecycle_of
 from orchestrator.machine.records.turns import AT_ONCE, WINDOW_S
 from tests.support.fake_fleet import FakeAgent, World
-from tests.support.tiny_manifest import MB, tiny_manifest
+from tests.support.few_devices import commands, device, world_of
 from wire.lifecycle import HISTORY, IllegalTransition
 from wire.messages import commands as cmd
 from wire.messages import events as dev
-from wire.messages.residency import Failure, Residency
-
-
-def world_of(*names: str) -> World:
-    return World(tiny_manifest(weights=[10 * MB] * 3)).begin(*names)
-
-
-def device(world: World, name: str = "a") -> Device:
-    found = world.machine.state.devices.get(name)
-    assert found is not None
-    return found
-
-
-def commands(world: World, kind: type[Any]) -> list[Any]:
-    batches: list[Any] = list(world.instructions(ins.PublishCommands))
-    return [each for one in batches for each in one.batch.commands if isinstance(each, kind)]
+from wire.messages.residency import Residency
 
 
 def seen(world: World, status: str, retained: bool, **changes: str) -> None:
@@ -225,151 +208,6 @@ def test_no_lease_runs_while_we_are_disconnected() -> None:
     assert device(world).life.state == "alive"
     world.run_for(20.0)
     assert device(world).life.state == "lost"
-
-
-def batch(agent: FakeAgent, first: int, *nonces: str, boot: str = "", gone: int = 0) -> Any:
-    events = tuple(dev.Pong(nonce, 0.0) for nonce in nonces)
-    told = dev.EventBatch(boot or agent.boot, agent.connection, first, events, gone)
-    return ev.EventsArrived(agent.name, told)
-
-
-def quiet(name: str = "a") -> tuple[World, FakeAgent]:
-    world = world_of(name)
-    agent = world.agents[name]
-    agent.unacknowledged.clear()
-    return world, agent
-
-
-def test_events_are_handled_once_and_acknowledged_again_when_repeated() -> None:
-    world, agent = quiet()
-    last = agent.seq
-    for _ in range(3):
-        world.tell(batch(agent, last + 1, "x", "y"))
-        world.run_for(0.2)
-    assert world.machine.state.counts["stale_pong"] == 2
-    acks = [each for each in commands(world, cmd.Acknowledge) if each.seq == last + 2]
-    assert len(acks) == 3
-
-
-def test_a_repeat_that_also_brings_news_is_handled_for_its_news() -> None:
-    world, agent = quiet()
-    last = agent.seq
-    world.tell(batch(agent, last + 1, "x"))
-    world.tell(batch(agent, last + 1, "x", "y"))
-    world.run_for(0.2)
-    assert world.machine.state.counts["stale_pong"] == 2
-    assert device(world).last_seq == last + 2
-
-
-def test_a_batch_beyond_a_gap_waits_for_what_is_missing() -> None:
-    world, agent = quiet()
-    last = agent.seq
-    world.tell(batch(agent, last + 3, "z"))
-    world.run_for(0.2)
-    assert device(world).last_seq == last
-    assert world.machine.state.counts["event_gap"] == 1
-
-
-def test_a_gap_of_numbers_that_are_gone_for_good_is_no_gap() -> None:
-    world, agent = quiet()
-    last = agent.seq
-    world.tell(batch(agent, last + 3, "z", gone=2))
-    world.run_for(0.2)
-    assert device(world).last_seq == last + 3
-
-
-def test_events_of_another_boot_are_dropped_and_counted() -> None:
-    world, agent = quiet()
-    world.tell(batch(agent, 1, "x", boot="old"))
-    world.run_for(0.2)
-    assert world.machine.state.counts["other_boot"] == 1
-
-
-def test_events_that_an_earlier_orchestrator_acknowledged_are_not_waited_for() -> None:
-    world, agent = quiet()
-    agent.seq = 50
-    agent.first_unacknowledged = 51
-    world.start_orchestrator()
-    agent.say(dev.Pong("x", 0.0))
-    world.run_for(3.0)
-    assert 51 < agent.seq == device(world).last_seq
-
-
-def test_twenty_events_are_acknowledged_without_delay() -> None:
-    world, agent = quiet()
-    world.tell(batch(agent, agent.seq + 1, *["x"] * 20))
-    world.run_for(0.006)
-    assert commands(world, cmd.Acknowledge)[-1].seq == agent.seq + 20
-
-
-def test_acknowledgements_are_gathered_for_a_moment() -> None:
-    world, agent = quiet()
-    before = len(commands(world, cmd.Acknowledge))
-    for at in range(5):
-        world.tell(batch(agent, agent.seq + 1 + at, "x"), 0.005 * at)
-    world.run_for(1.0)
-    assert len(commands(world, cmd.Acknowledge)) == before + 1
-
-
-@pytest.mark.parametrize("where", ["assignment", "residency", "inventory"])
-def test_a_higher_generation_is_risen_above_wherever_it_is_seen(where: str) -> None:
-    world, agent = quiet()
-    if where == "assignment":
-        world.tell(ev.AssignmentSeen("z", 7))
-    elif where == "residency":
-        world.tell(ev.ResidencySeen("a", Residency(agent.connection, 7, 1, (), 0, 0), False))
-    else:
-        agent.say(dev.Inventory(7, 1, (), (), None, (), ()))
-    world.run_for(0.1)
-    assert world.instructions(ins.RaiseGeneration) == [ins.RaiseGeneration(7)]
-
-
-def test_retained_words_of_a_device_raise_no_generation() -> None:
-    world, agent = quiet()
-    told = Residency(agent.connection, 7, 1, (), 0, 0)
-    world.tell(ev.ResidencySeen("a", told, retained=True))
-    world.tell(ev.ResidencySeen("b", dataclasses.replace(told, connection="b-c9"), retained=False))
-    world.run_for(0.1)
-    assert world.instructions(ins.RaiseGeneration) == []
-
-
-def test_a_device_is_believed_within_reason_and_a_few_times_that_there_was_a_higher_generation():
-    world, agent = quiet()
-    for generation in (LIKELY + 100, *range(7, 7 + 2 * CLAIMS)):
-        told = Residency(agent.connection, generation, 1, (), 0, 0)
-        world.tell(ev.ResidencySeen("a", told, retained=False))
-        world.run_for(0.1)
-    assert len(world.instructions(ins.RaiseGeneration)) == CLAIMS
-    assert world.machine.state.counts["unlikely_generation"] == CLAIMS + 1
-
-
-def test_with_a_raised_generation_all_assignments_go_out_again() -> None:
-    world = world_of("a", "b", "c")
-    world.submit(items=1)
-    world.complete(items=1)
-    world.tell(ev.GenerationRaised(9))
-    world.run_for(0.1)
-    assert {each.generation for each in world.retained.values()} == {9}
-    states: list[Any] = world.instructions(ins.PublishState)
-    assert states[-1].state.generation == 9
-
-
-def test_a_stale_failure_of_an_earlier_assignment_is_not_believed() -> None:
-    world = world_of("a", "b")
-    world.submit(items=1)
-    world.complete(items=1)
-    assignment = world.retained["a"]
-    part = assignment.partitions[0].partition
-    entry = dataclasses.replace(
-        world.agents["a"].status[part],
-        status="failed",
-        failure=Failure("load_failed", "no"),
-    )
-    stale = Residency(world.agents["a"].connection, 0, 99, (entry,), 0, 0)
-    world.tell(ev.ResidencySeen("a", stale, False))
-    world.run_for(0.1)
-    assert world.machine.state.counts["stale_residency"] == 1
-    assert world.retained["a"] == assignment
 
 
 def test_forgetting_a_device_clears_it_and_moves_its_work() -> None:

@@ -11,11 +11,9 @@ from tests.support.event_crowd import (
     ABLE,
     CLIENT,
     NUMBERS,
-    SIZES,
     Crowd,
     Kind,
     assert_alike,
-    crowds_of,
 )
 from tests.support.tiny_manifest import MB
 from wire.ids import ActivationId, PartitionId, TaskId
@@ -237,11 +235,6 @@ KINDS: tuple[Kind, ...] = (
     searched,
     ticked,
 )
-
-
-@pytest.fixture(scope="module", params=SIZES)
-def crowds(request: pytest.FixtureRequest) -> Iterator[tuple[Crowd, Crowd]]:
-    yield from crowds_of(SIZES[request.param])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

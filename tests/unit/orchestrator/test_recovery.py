@@ -58,7 +58,7 @@ def test_what_was_sent_to_a_device_that_died_is_sent_again_though_the_news_come_
     )
     sender, dead = serving(world, 0), serving(world, 2)
     flush = sender.flush_events
-    sender.flush_events = lambda: world.later(1.0, flush)  # type: ignore[method-assign]
+    sender.flush_events = lambda: world.later(1.0, flush)  # type: ignore[method-assign] # a slow way
     world.run_for(5.0, lambda: bool(dead.inputs))
     dead.die()
     begun = world.now
