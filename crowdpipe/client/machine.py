@@ -4,8 +4,8 @@ A run is submitted until it is accepted, the first time with the inputs that are
 out within the orchestrator's credits and are kept until reported stored; after a reconnect, or a
 while without news, the orchestrator is asked what it has, and what it lacks goes again. The first
 outcome of an item is handed out once and acknowledged. Whatever is waited for has a limit, and the
-error says what it was. An event costs what it is about: a run is looked at when something of it
-changed, or when it is due. Pure: no I/O, no clock, no thread.
+error says what it was. A run is looked at when something of it changed, or when it is due; what it
+then says is in `steps`. Pure: no I/O, no clock, no thread.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from crowdpipe.client import steps
 from crowdpipe.client.events import (
     Connected,
     Disconnected,
@@ -34,16 +35,15 @@ from crowdpipe.client.instructions import (
     ForgetInput,
     GiveError,
     GiveResult,
-    Grant,
     Instruction,
     Say,
-    SendInput,
     TellWait,
 )
 from crowdpipe.client.put_off import PutOff
 from crowdpipe.client.questions import Questions
 from crowdpipe.client.reasons import why_given_up
-from crowdpipe.client.runs import ACK_COUNT, ClientRun
+from crowdpipe.client.runs import ClientRun
+from crowdpipe.client.steps import ASK_AGAIN_MOST_S
 from crowdpipe.client.surroundings import Surroundings
 from wire.due_times import NEVER, DueTimes
 from wire.errors import Busy
@@ -53,25 +53,18 @@ from wire.messages.requests import (
     Accepted,
     AcknowledgeResults,
     CancelRun,
-    Finish,
     InputsStored,
     ItemFailed,
     Planned,
     Rejected,
-    Renew,
     RequestFailed,
     Resume,
     RunWaits,
-    Submit,
 )
 
-SUBMIT_AGAIN_S = 2.0
-ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
-ASK_AGAIN_MOST_S = 60.0
 RENEW_S = 15.0  # how often we say that we are there: a quarter of the orchestrator's patience
-RENEW_COUNT = 500  # runs named in one message
 ACK_S = 0.1  # acknowledgements of so long travel together, unless many wait
-OVER_LIMIT = 32  # runs that ended lately, of which our last words may have been lost
+OVER_LIMIT = 32  # runs that ended lately: our last words of them may be lost
 
 
 class ClientMachine:
@@ -151,64 +144,9 @@ class ClientMachine:
         elif self._now >= run.deadline(self._around):
             self._give_up(run)
         elif self._around.connected:
-            self._advance(run)
+            self._out += steps.advance(run, self._now)
         if run.state != "ended":
             self._due.set(run.name, run.due_at(self._around))
-
-    def _advance(self, run: ClientRun) -> None:
-        if run.state == "submitting":
-            if self._now >= run.submit_at():
-                self._submit(run)
-        else:
-            self._serve(run)
-        # Also before it is accepted: what says so may be lost, and the outcomes come all the same.
-        if self._now >= run.ack_at or len(run.acks) >= ACK_COUNT:
-            self._acknowledge(run)
-        self._grant(run)
-
-    def _serve(self, run: ClientRun) -> None:
-        if run.unsure or (run.pending and self._now >= run.repeat_at):
-            self._resume(run)
-        self._out += [SendInput(run.input(item)) for item in run.send_credited()]
-        self._finish(run)
-
-    def _submit(self, run: ClientRun) -> None:
-        """Say it, and send the first inputs right behind."""
-        asked, attached = run.asked, run.send_attached()
-        self._say(Submit(run.name, asked.model, asked.options, asked.count, len(attached)))
-        self._out += [SendInput(run.input(item)) for item in attached]
-        run.repeat_at = self._now + SUBMIT_AGAIN_S
-
-    def _grant(self, run: ClientRun) -> None:
-        total = run.may_offer()
-        if total > run.granted:
-            run.granted = total
-            self._out.append(Grant(run.name, total))
-
-    def _finish(self, run: ClientRun) -> None:
-        """Tell the count, once all inputs are there: nothing of the run comes after it."""
-        if run.count is None or run.asked.count is not None or run.finished or run.unstored:
-            return
-        run.finished = True
-        self._say(Finish(run.name, run.count))
-
-    def _resume(self, run: ClientRun) -> None:
-        """Ask what is stored, and for every outcome that was not acknowledged."""
-        self._acknowledge(run)
-        run.unsure, run.resuming, run.finished = False, True, False
-        run.repeat_s = min(ASK_AGAIN_MOST_S, max(ASK_AGAIN_S, 2 * run.repeat_s))
-        run.repeat_at = self._now + run.repeat_s
-        self._say(Resume(run.name))
-
-    def _acknowledge(self, run: ClientRun) -> None:
-        if run.acks:
-            self._say(AcknowledgeResults(run.name, tuple(run.acks)))
-        run.acks, run.ack_at = [], NEVER
-
-    def _progress(self, run: ClientRun) -> None:
-        run.progress_at = self._now
-        run.repeat_s = 0.0
-        run.repeat_at = self._now + ASK_AGAIN_S
 
     def _say(self, request: Any) -> None:
         self._out.append(Say(request))
@@ -224,10 +162,10 @@ class ClientMachine:
     def _end(self, run: ClientRun, kind: str | None, reason: str) -> None:
         accepted = run.state == "accepted"
         self._move(run, "ended")
-        self._acknowledge(run)
+        self._out += steps.acknowledge(run)
         for item in [*run.waiting, *run.in_flight]:
             self._out.append(ForgetInput(run.input(item)))
-        self._finish_late(run)
+        self._out += steps.finish_late(run)
         self._out.append(EndRun(run.name, kind, reason))
         del self.runs[run.name]
         self._due.discard(run.name)
@@ -245,11 +183,6 @@ class ClientMachine:
             self.runs[name].repeat_at = self._now
             self._touch(self.runs[name])
 
-    def _finish_late(self, run: ClientRun) -> None:
-        """Every outcome is here, but the orchestrator may not know yet that this was all."""
-        if run.complete and run.asked.count is None and not run.finished:
-            self._say(Finish(run.name, run.count or 0))
-
     def _renew(self) -> None:
         """Say now and then which runs we want: the orchestrator lets go of those it hears nothing
         of. Not before they are accepted: until then they are submitted again."""
@@ -259,9 +192,7 @@ class ClientMachine:
             self._renew_at = self._now + RENEW_S
         elif self._around.connected and self._now >= self._renew_at:
             self._renew_at = self._now + RENEW_S
-            wanted = tuple(self._wanted)
-            for at in range(0, len(wanted), RENEW_COUNT):
-                self._say(Renew(wanted[at : at + RENEW_COUNT]))
+            self._out += steps.renew(tuple(self._wanted))
 
     # --- giving up ----------------------------------------------------------------------------
 
@@ -311,7 +242,7 @@ class ClientMachine:
             self._out.append(ForgetInput(ActivationId(event.run, event.item, 0)))
             return
         if not run.pending:
-            self._progress(run)
+            steps.progress(run, self._now)
         run.offer(event.item, event.nbytes)
 
     def _inputs_ended(self, event: InputsEnded) -> None:
@@ -351,13 +282,13 @@ class ClientMachine:
         if not run.settled.add(item):
             return False
         self._stored(run, item)
-        self._progress(run)
+        steps.progress(run, self._now)
         return True
 
     def _stored(self, run: ClientRun, item: int) -> None:
         if run.store(item):
             self._out.append(ForgetInput(run.input(item)))
-            self._progress(run)
+            steps.progress(run, self._now)
 
     def _response(self, event: ResponseArrived) -> None:
         _RESPONSES[type(event.response)](self, event.response)
@@ -371,7 +302,7 @@ class ClientMachine:
         if run.state == "submitting":
             self._move(run, "accepted")
             run.land()
-            self._progress(run)
+            steps.progress(run, self._now)
             self._note_wait(run, None)
 
     def _inputs_stored(self, told: InputsStored) -> None:

@@ -1,7 +1,8 @@
 """A made-up agent, as simple as the protocol allows.
 
 It fetches, loads one partition at a time, computes, forwards, and repeats events until these are
-acknowledged. No bytes exist; what it says goes into its world's queue.
+acknowledged. No bytes exist; what it says goes into its world's queue. One file, over four hundred
+lines, as it stands for one agent: each command and each event of the protocol once.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import pytest
 
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
-from crowdpipe.client.machine import ASK_AGAIN_S
 from crowdpipe.client.put_off import LEAST_S, MOST_S
 from crowdpipe.client.runs import FIRST_S
+from crowdpipe.client.steps import ASK_AGAIN_S
 from crowdpipe.client.surroundings import ANSWER_LIMIT_S
 from tests.support.client_desk import (
     LIMIT_S,

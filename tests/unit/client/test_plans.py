@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
-from crowdpipe.client.machine import SUBMIT_AGAIN_S
+from crowdpipe.client.steps import SUBMIT_AGAIN_S
 from tests.support.client_desk import (
     OPTIONS,
     Desk,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
-from crowdpipe.client.machine import ACK_S, SUBMIT_AGAIN_S
+from crowdpipe.client.machine import ACK_S
 from crowdpipe.client.runs import FIRST_S
+from crowdpipe.client.steps import SUBMIT_AGAIN_S
 from tests.support.client_desk import (
     OPTIONS,
     Desk,
