@@ -194,8 +194,6 @@ class ClientMachine:
             self._renew_at = self._now + RENEW_S
             self._out += steps.renew(tuple(self._wanted))
 
-    # --- giving up ----------------------------------------------------------------------------
-
     def _give_up(self, run: ClientRun) -> None:
         kind, reason = why_given_up(run, self._around)
         if self._around.connected:
