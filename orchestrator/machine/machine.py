@@ -14,7 +14,14 @@ from orchestrator.machine import journal_answers, search_answers
 from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
 from orchestrator.machine.invariants.everything import validate
 from orchestrator.machine.items import recovery
-from orchestrator.machine.plans import assigning, barrier, desired_state, planning, starving
+from orchestrator.machine.plans import (
+    assigning,
+    barrier,
+    desired_state,
+    hedging,
+    planning,
+    starving,
+)
 from orchestrator.machine.records.agenda import Look
 from orchestrator.machine.records.cause import stimulus_of
 from orchestrator.machine.records.events import (
@@ -75,6 +82,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("waiting", admission.check_waits),
     ("assignment due", assigning.assign_due),
     ("item", recovery.check),
+    ("late", hedging.check),
     ("barrier", barrier.open_cuts),
     ("credit", credits.say_due),
     ("room", credits.share_out),

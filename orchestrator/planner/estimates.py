@@ -69,6 +69,34 @@ class Estimates:
             self._learned += 1
         return len(known)
 
+    def slowed(self, device: str, partition: PartitionId, factor: float) -> None:
+        """Its tasks take so many times as long as before: what it was measured at before that
+        would keep a plan from it for a long time."""
+        key = (partition.model, partition.exact)
+        task = self._task_s.get(key, {}).get(device, {}).get(partition)
+        if task is not None:
+            task.scale(task.lately / task.middle)
+        speed = self._cost_per_s.get(device)
+        if speed is not None:
+            speed.scale(1 / factor)
+            self._at_work[device] = speed.middle
+            self._speeds.tell(device, speed.middle)
+        for model in self._models_of.get(device, ()):
+            if model in self._models:
+                self._models[model].slowed(device, factor)
+        self._learned += 1
+
+    def lately_s(self, device: str, partition: PartitionId) -> float | None:
+        """The quickest of the last few tasks; None if none was done."""
+        key = (partition.model, partition.exact)
+        task = self._task_s.get(key, {}).get(device, {}).get(partition)
+        return task.lately if task is not None else None
+
+    def tasks_seen(self, device: str, partition: PartitionId) -> int:
+        """How many of this partition's tasks there the expected time comes from."""
+        key = (partition.model, partition.exact)
+        return len(self._task_s.get(key, {}).get(device, {}).get(partition, ()))
+
     def learn_frames(
         self,
         device: str,
@@ -172,6 +200,10 @@ class Estimates:
         """One item's cost, segment by segment and cut by cut."""
         measured = self.of(manifest, exact)
         return Work(measured.costs, measured.cut_nbytes, items)
+
+    def cut_nbytes(self, manifest: Manifest, exact: bool, cut: int) -> int:
+        """What one frame at the cut takes, as seen so far; else a share of its bound."""
+        return int(self.of(manifest, exact).cut_nbytes[cut])
 
     def unkept(self, device: str, partition: PartitionId) -> tuple[SegmentTime, ...]:
         """What is new of the device's segments of the partition since this was asked before."""

@@ -101,6 +101,17 @@ class Measured:
         self._runs.setdefault(index, Crowd(HEARD)).tell(device, known.took[index])
         self.heard.tell(device, known.took[index])
 
+    def slowed(self, device: str, factor: float) -> None:
+        """All that it does takes so many times as long as before."""
+        known = self._devices.get(device)
+        if known is None:
+            return
+        for table in (known.segment_s, known.streamed_s):
+            for recent in table.values():
+                recent.scale(factor)
+        for index in list(known.took):
+            self._heard_of(device, known, index)
+
     def hop_took(self, device: str, seconds: float) -> None:
         """Unpacking an input and packing an output."""
         known = self._devices.setdefault(device, _Device())

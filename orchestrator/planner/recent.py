@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from statistics import median
 
 KEPT = 9
+LATELY = 3
 
 
 class Recent:
@@ -36,6 +37,19 @@ class Recent:
                 raise ValueError("nothing was measured yet")
             self._middle = median(self._values)
         return self._middle
+
+    @property
+    def lately(self) -> float:
+        """The least of the last few: what was no moment's hiccup. As `middle` with nothing."""
+        return min(list(self._values)[-LATELY:])
+
+    def scale(self, factor: float) -> None:
+        """All became so much slower at once: older measurements count no more."""
+        if self._values:
+            middle = self.middle
+            self._values.clear()
+            self._values.append(middle * factor)
+            self._middle, self._doubtful = None, False
 
     def __len__(self) -> int:
         return len(self._values)

@@ -8,7 +8,7 @@ start anew.
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import deaths
+from orchestrator.machine.devices import deaths, patience
 from orchestrator.machine.devices.replacing import device_drains, device_gone
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import DeviceStateSeen
@@ -17,10 +17,10 @@ from wire.messages.commands import Ping
 from wire.messages.state import DeviceState
 
 NEVER = float("inf")
-BUSY_PING_S = 12.0  # a device with work is asked when silent for so long: telemetry takes 10 s
 ENOUGH = 64  # devices that may be given work: of more than that no plan is made
 ASK_COUNT, ASK_S = 64, 0.25  # silent devices that are asked at once, and how soon the next are
 SOON_S = 1e-6  # just after the lease
+HELD_UP_S = 0.5  # looked at so much later than meant: its answer may wait with us
 
 
 def state_seen(state: State, event: DeviceStateSeen) -> None:
@@ -79,7 +79,7 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
     if told.connection != device.connection:
         device.end_connection()
         device.connection, device.doubtful = told.connection, True
-        device.ping, device.pinged_at = None, None
+        device.ping, device.pinged_at, device.doubted = None, None, False
     if told.capabilities is not None and told.capabilities != device.capabilities:
         device.announce(told.capabilities)
     if told.boot != device.boot:
@@ -115,6 +115,9 @@ def _alive(state: State, device: Device, *, report: bool) -> None:
     device.hear(state.now)
     wanted = "draining" if device.draining else "alive"
     came = not device.reachable
+    if device.doubted:
+        device.doubted = False
+        device.note_wrong_doubt(state.now)
     if not device.settle(wanted, state.now, "proved life"):
         return
     if came and report:
@@ -160,7 +163,7 @@ def adopt_connection(state: State, device: Device, connection: str) -> None:
 def lose(state: State, device: Device, why: str) -> None:
     if not device.settle("lost", state.now, why):
         return
-    device.engaged_since = None
+    device.engaged_since, device.doubted = None, False
     state.commands.drop(device.name)
     device_gone(state, device.name, f"{device.name} is gone: {why}")
 
@@ -183,6 +186,7 @@ def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
         return
     sent_at, device.ping = device.ping[1], None
     rtt_s = state.now - sent_at
+    state.devices.answers.took(rtt_s, state.now)
     device.note_clock(rtt_s, at_s - (sent_at + rtt_s / 2))
 
 
@@ -203,6 +207,8 @@ def check(state: State, name: str) -> float:
 
 
 def _check(state: State, device: Device) -> float:
+    if device.doubted:
+        return _check_doubted(state, device)
     if state.is_engaged(device):
         return _check_busy(state, device)
     device.engaged_since = None
@@ -247,14 +253,47 @@ def _check_busy(state: State, device: Device) -> float:
     heard_at = max(device.last_life, device.engaged_since, state.heard_at)
     until = heard_at + state.options.lease_s
     if state.now >= until:
-        lose(state, device, f"it said nothing for {state.options.lease_s:.0f} s")
+        _lapse(state, device)
         return state.now
-    pinged_at = device.pinged_at if device.pinged_at is not None else -NEVER
-    ask_at = max(heard_at, pinged_at) + BUSY_PING_S
+    if device.pinged_at is not None and device.pinged_at > heard_at:
+        return min(until, _await_answer(state, device))
+    ask_at = heard_at + patience.quiet_s(state, device)
+    if state.now < ask_at:
+        return min(until, ask_at)
+    ping(state, device)
+    return state.now + patience.answer_s(state, device)
+
+
+def _await_answer(state: State, device: Device) -> float:
+    """A device with work was asked: without an answer others get the work. If it goes on later,
+    its lease was not over, and what it says counts as before."""
+    assert device.pinged_at is not None
+    due_at = device.pinged_at + patience.answer_s(state, device)
+    if state.now < due_at:
+        return due_at
+    if device.life.state == "unproven" or state.now >= due_at + HELD_UP_S:
+        ping(state, device)
+        return state.now + state.options.ping_wait_s
+    state.devices.doubted_until = state.now + state.options.lease_s
+    _doubtful(state, device)
+    return state.now
+
+
+def _check_doubted(state: State, device: Device) -> float:
+    """Its work is with others; it may be back within its lease."""
+    until = max(device.last_life, state.heard_at) + state.options.lease_s
+    if state.now >= until:
+        _lapse(state, device)
+        return state.now
+    ask_at = (device.pinged_at or state.now) + state.options.ping_wait_s
     if state.now >= ask_at:
         ping(state, device)
-        ask_at = state.now + BUSY_PING_S
+        ask_at = state.now + state.options.ping_wait_s
     return min(until, ask_at)
+
+
+def _lapse(state: State, device: Device) -> None:
+    lose(state, device, f"it said nothing for {state.options.lease_s:.0f} s")
 
 
 def _check_idle(state: State, device: Device) -> float:
@@ -277,5 +316,6 @@ def _check_idle(state: State, device: Device) -> float:
 
 
 def _doubtful(state: State, device: Device) -> None:
+    device.doubted = True
     device.move("unproven", state.now, "it did not answer a ping")
     device_gone(state, device.name, f"{device.name} did not answer")

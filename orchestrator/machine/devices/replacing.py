@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.items.recovery import forget_device, resend_all
+from orchestrator.machine.plans import hedging
 from orchestrator.machine.plans.assigning import assign, candidates, choose, take
 from orchestrator.machine.plans.planning import repartition
 from orchestrator.machine.plans.starving import give_up
@@ -20,7 +21,6 @@ from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.search import Failed
 from orchestrator.machine.records.state import State
-from orchestrator.planner.ranking import rank
 from wire.errors import OverBudget
 from wire.memory import resident_need, streamed_need
 from wire.messages.residency import Failure
@@ -108,7 +108,7 @@ def standin_failed(
     first = placement.partition.first
     for run, index in placement.end_standin(device.name):
         item = state.item(run, index)
-        if item is not None:
+        if item is not None and not hedging.unloaded(item, placement.partition):
             fail(state, item, *item.failures.get(first, (failure.kind, failure.reason)))
 
 
@@ -118,24 +118,21 @@ def task_failed(
     """Once, another device tries: one that has the partition, or that has nothing to do here.
     If there is none, or it fails as well, the item ends with the first failure."""
     placement = plan.stage_of(first)
-    if placement is None or plan.target(item, first) != device:
+    helped = hedging.failed(plan, item, first, device)
+    if placement is None or (not helped and plan.target(item, first) != device):
         state.counts["stale_failure"] += 1
         return
     item.forget_holder(device, first)
+    if helped:
+        resend_all(state, plan, item)
+        return
     before = item.failures.setdefault(first, (kind, reason))
-    other = None if first in item.detours else _another(state, plan, placement, device)
-    if other is None:
+    choice = None
+    if first not in item.detours:
+        choice = hedging.spare(state, plan, placement, device, CACHED_TIER)
+    if choice is None:
         fail(state, item, *before)
         return
-    placement.stand_in(other, item.key)
-    item.detours[first] = other
+    placement.stand_in(choice.device, item.key)
+    item.detours[first] = choice.device
     resend_all(state, plan, item, force=True)
-
-
-def _another(state: State, plan: Plan, placement: Placement, device: str) -> str | None:
-    ranked = rank(candidates(state, plan, placement, {device}), plan.want.policy)
-    for choice in ranked:
-        known = state.devices.get(choice.device)
-        if choice.tier <= CACHED_TIER or (known is not None and not state.is_engaged(known)):
-            return choice.device
-    return None

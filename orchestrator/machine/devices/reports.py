@@ -15,6 +15,7 @@ from orchestrator.machine.devices.inventories import take_inventory
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import look_at_plans, served
 from orchestrator.machine.items import recovery, releases
+from orchestrator.machine.plans import hedging, slowing
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import (
     EventsArrived,
@@ -126,6 +127,7 @@ def _task_started(state: State, device: Device, told: TaskStarted) -> None:
     item = find(state, device, task.run, task.item)
     if item is not None and standing.serves(state, device, item, task, "task_started"):
         item.started.setdefault(task.first, state.now)
+        state.agenda.look("late", item.key)
         note(state, item, "started", task.first, device)
     elif item is not None:
         device.running = None
@@ -148,6 +150,7 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
     plan = state.plan_of(item)
     if plan is not None and item.state == "admitted":
         _note_sent(state, plan, item, cut, device, told)
+        hedging.task_done(state, plan, item, task.first, device.name)
         recovery.resend_all(state, plan, item)
 
 
@@ -189,6 +192,9 @@ def _learn_task(state: State, device: Device, told: TaskDone) -> None:
     estimates.learn_frames(device.name, manifest, part, hop_s, nbytes)
     estimates.learn_task(device.name, part, cost, told.compute_s)
     profiling.task_done(state, device, part)
+    for plan, placement in served(state, device, part):
+        if placement.device == device.name:
+            slowing.task_done(state, plan, placement)
 
 
 def _task_failed(state: State, device: Device, told: TaskFailed) -> None:

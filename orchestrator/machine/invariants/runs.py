@@ -33,6 +33,8 @@ def _check_items(run: Run) -> None:
         check(index not in run.ended, f"item {item.key} is listed, and ended")
         by_state.setdefault(item.state, []).append(index)
         _check_suspicion(item)
+        beyond = item.hedges.keys() - item.detours.keys()
+        check(not beyond, f"item {item.key} is done twice at stages {beyond}, and on one device")
     check_same(f"run {run.run}: waiting items", run.waiting, sorted(by_state.get("stored", [])))
     admitted = sorted(by_state.get("admitted", []))
     check_same(f"run {run.run}: items in flight", sorted(run.in_flight), admitted)

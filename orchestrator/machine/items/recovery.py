@@ -98,6 +98,22 @@ def _send_input(state: State, item: Item, to: str) -> None:
     item.spent.clear()
 
 
+def send_copy(state: State, item: Item, cut: int, to: str) -> bool:
+    """The same activation to another device as well; whether anybody can send it."""
+    holder = _holder(state, item, cut)
+    if holder is None and (cut > 0 or not item.has_input):
+        return False
+    item.touch(to)
+    item.sent[cut] = to
+    if holder is not None:
+        state.commands.post(holder, Send(item.run, cut, (item.index,), to))
+        return True
+    activation = ActivationId(item.run, item.index, 0)
+    options = state.runs[item.run].options
+    state.inputs.append(SendInput(activation, to, item.attempt - 1, options))
+    return True
+
+
 def forget_device(state: State, device: str) -> None:
     """All frames it held are out of reach; go on from elsewhere where that can be."""
     for plan, item in state.in_flight_on(device):
@@ -121,6 +137,7 @@ def doubt(state: State, device: str) -> None:
 
 def drop_detour(plan: Plan, item: Item, first: int) -> None:
     device = item.detours.pop(first)
+    item.hedges.pop(first, None)
     placement = plan.stage_of(first)
     if placement is not None:
         placement.release_standin(device, item.key)
@@ -162,11 +179,12 @@ def watch(state: State, plan: Plan, item: Item) -> None:
 
 
 def stall_s(state: State, plan: Plan) -> float:
-    slowest = max((_stage_s(state, placement) for placement in plan.placements), default=0.0)
+    slowest = max((stage_s(state, placement) for placement in plan.placements), default=0.0)
     return max(state.options.stall_s, STAGE_TIMES * slowest)
 
 
-def _stage_s(state: State, placement: Placement) -> float:
+def stage_s(state: State, placement: Placement) -> float:
+    """One task there, as far as is known."""
     device = state.devices.get(placement.likely)
     readings = device.telemetry if device is not None else None
     return state.estimates.compute_s(

@@ -231,11 +231,22 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
     choose(state, plan)
     if placement.choice is None:
         return False
-    _give(state, plan, placement, placement.choice.device, why)
-    _make_room(state, plan, placement.choice.device)
+    _put(state, plan, placement, placement.choice.device, why)
+    return True
+
+
+def hand_over(state: State, plan: Plan, placement: Placement, choice: Choice, why: str) -> None:
+    """Give it to this device in the place of the one that has it."""
+    take(state, plan, placement, why)
+    placement.choose(choice)
+    _put(state, plan, placement, choice.device, why)
+
+
+def _put(state: State, plan: Plan, placement: Placement, device: str, why: str) -> None:
+    _give(state, plan, placement, device, why)
+    _make_room(state, plan, device)
     for item in list(plan.in_flight.values()):
         resend_all(state, plan, item)
-    return True
 
 
 def spread_out(state: State, plan: Plan) -> None:

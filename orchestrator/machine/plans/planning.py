@@ -262,7 +262,7 @@ def install(state: State, plan: Plan, ranges: Sequence[SegmentRange]) -> None:
         take(state, plan, placement, "its plan was replaced")
     for item in plan.in_flight.values():
         drop_standins(plan, item)
-        item.detours.clear()
+        item.drop_detours()
         item.opened.clear()
     overhead = state.options.frame_overhead_nbytes
     plan.put(

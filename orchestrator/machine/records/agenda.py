@@ -30,6 +30,7 @@ Look = Literal[
     "waiting",  # run: items that wait too long to be admitted
     "assignment due",  # plan: partitions that are to be assigned by now
     "item",  # item: nothing was heard of it, or it is to be sent again
+    "late",  # item: its tasks that were begun and not done
     "barrier",  # run: cuts that its wave may pass
     "credit",  # run: its client is told what is stored
     "room",  # "": room for inputs came free, for runs that were refused credit

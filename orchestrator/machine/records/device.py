@@ -19,6 +19,8 @@ from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
 
 Residencies = dict[PartitionId, PartitionResidency]
+DOUBTS_LIMIT = 5  # doublings of what a device is allowed that was doubted wrongly
+DOUBTS_KEPT_S = 600.0
 LOAD_DEATHS_LIMIT = 16  # partitions whose loads ended its agent, that are remembered
 ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
@@ -87,6 +89,8 @@ class Device:
     doubtful: bool = False  # connected anew: what was under way to and from it may be lost
     unplaced: bool = False  # it spoke of a place that it is not known to have
     claims: int = 0  # of a higher generation than ours, that were believed
+    doubted: bool = False  # it did not answer, and has not said anything since
+    doubts: tuple[int, float] = (0, float("-inf"))  # in a row that proved wrong, and when the last
     missed_connection: str = ""  # whose residency came before its birth, and was not read
 
     @property
@@ -97,6 +101,11 @@ class Device:
     def status_of(self, partition: PartitionId) -> str | None:
         entry = self.residency.get(partition)
         return entry.status if entry is not None else None
+
+    def wrong_doubts(self, now: float) -> int:
+        """How often lately it was taken to be gone, and was not."""
+        count, at = self.doubts
+        return count if now < at + DOUBTS_KEPT_S else 0
 
     # --- what changes it ----------------------------------------------------------------------
 
@@ -183,6 +192,9 @@ class Device:
         """Nothing said under the current connection id proves life any more."""
         if self.connection and self.connection not in self.ended:
             self.ended.append(self.connection)
+
+    def note_wrong_doubt(self, now: float) -> None:
+        self.doubts = min(DOUBTS_LIMIT, self.wrong_doubts(now) + 1), now
 
     def note_clock(self, rtt_s: float, offset_s: float) -> None:
         """Keep the estimate of the quickest ping: its error is at most half its round trip."""

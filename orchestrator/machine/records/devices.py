@@ -12,6 +12,7 @@ from itertools import islice
 from operator import attrgetter
 
 from orchestrator.machine.records.agenda import Agenda
+from orchestrator.machine.records.answers import Answers
 from orchestrator.machine.records.device import Device, Refusal, Residencies
 from orchestrator.machine.records.refusals import Refusals
 from orchestrator.machine.records.transitions import lifecycle_of
@@ -46,6 +47,8 @@ class Devices:
         self.silent: dict[str, Device] = {}  # alive or unproven, not fresh: asked when work waits
         self.refusals = Refusals()
         self._left_alone: dict[str, Device] = {}  # of those, no look at them is due
+        self.answers = Answers()
+        self.doubted_until = float("-inf")  # somebody who was doubted may yet be back
         self.turns = Turns()  # unproven, and to be asked in turn
         self._asked: dict[str, None] = {}  # and asked, and not heard of since
         self._asked_until = float("-inf")

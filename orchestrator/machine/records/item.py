@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
 from orchestrator.machine.records.suspicion import Suspicion
+from orchestrator.planner.ranking import Choice
 from wire.elements import element
 from wire.lifecycle import Lifecycle
 from wire.manifest import Manifest, TensorSpec
@@ -42,6 +43,16 @@ class Involved:
         return iter(self._by_device)
 
 
+@dataclass(frozen=True, slots=True)
+class Hedge:
+    """A late task that another device does as well: whose it is, when that one began, and how the
+    other was chosen."""
+
+    device: str
+    since: float
+    choice: Choice
+
+
 @dataclass(slots=True)
 class Item:
     """Tables are by cut, or for stages by their first cut."""
@@ -60,6 +71,7 @@ class Item:
     parked: dict[int, str] = field(default_factory=dict)  # holders that send once they know to whom
     opened: dict[int, str] = field(default_factory=dict)  # told that it may pass the barrier
     detours: dict[int, str] = field(default_factory=dict)  # stages on another device for it alone
+    hedges: dict[int, Hedge] = field(default_factory=dict)  # those of them that only help
     failures: dict[int, tuple[str, str]] = field(default_factory=dict)  # kind and reason, by stage
     started: dict[int, float] = field(default_factory=dict)  # tasks under way, by stage
     touched: dict[str, None] = field(default_factory=dict)  # exactly those that `involved` has
@@ -108,12 +120,14 @@ class Item:
         """It is over: nobody is to find it any more."""
         self.involved.drop(self)
         self.agenda.forget("item", self.key)
+        self.agenda.forget("late", self.key)
 
     def receive(self, cut: int, device: str) -> None:
         """The activation at the cut came there."""
         self.touch(device)
         self.inputs.setdefault(cut, {})[device] = None
         self.received_cut = max(self.received_cut, cut)
+        self.agenda.look("late", self.key)
         self._look_at_barrier()
 
     def make(self, cut: int, device: str) -> None:
@@ -174,10 +188,16 @@ class Item:
     def leave_flight(self, to: str, now: float, why: str) -> None:
         """It waits again: what is queued for it may go on, nothing is expected of it."""
         self.life.move(to, now, why)
-        for table in (self.outputs, self.sent, self.parked, self.opened, self.detours):
+        for table in (self.outputs, self.sent, self.parked, self.opened):
             table.clear()
+        self.drop_detours()
         self.check_at = self.retry_at = float("inf")
         self.rounds, self.drops, self.asked = 0, 0, False
+
+    def drop_detours(self) -> None:
+        """All stages are on the plan's own devices again."""
+        self.detours.clear()
+        self.hedges.clear()
 
     def begin_anew(self) -> None:
         """From its input, as if nobody had ever had anything of it; what comes again is news."""

@@ -33,6 +33,7 @@ class Placement:
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)  # who was told first when
     standins: dict[str, dict[ItemKey, None]] = field(default_factory=dict)  # others, for items
     load_deaths: dict[str, None] = field(default_factory=dict)  # devices that ended loading it
+    usual_s: float | None = None  # the least that its device was seen to take for a task
     changed: Callable[[], None] | None = None  # tells the plan; None in a plan that is nobody's
 
     @property
@@ -59,8 +60,9 @@ class Placement:
 
     def give(self, device: str, now: float, why: str) -> None:
         """Assign it."""
-        self.device = device
-        self.stamps.pop(device, None)
+        self.device, self.usual_s = device, None
+        if device not in self.standins:
+            self.stamps.pop(device, None)
         self.life.move("assigned", now, f"{device}: {why}")
         self._tell()
 

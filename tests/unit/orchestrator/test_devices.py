@@ -204,9 +204,11 @@ def test_no_lease_runs_while_we_are_disconnected() -> None:
     world.run_for(100.0)
     assert device(world).life.state == "alive"
     world.tell(ev.Connected("again"))
-    world.run_for(20.0)
+    world.run_for(1.0)
     assert device(world).life.state == "alive"
-    world.run_for(20.0)
+    world.run_for(30.0)
+    assert device(world).life.state == "unproven"
+    world.run_for(8.0)
     assert device(world).life.state == "lost"
 
 

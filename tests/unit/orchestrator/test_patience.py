@@ -1,0 +1,126 @@
+"""How long a device with work may be silent: by its work, its link, and what answers took."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.machine.devices import patience
+from orchestrator.machine.records.answers import Answers
+from orchestrator.machine.records.device import Device
+from tests.support.fake_fleet import World
+from tests.support.few_devices import commands, device
+from tests.support.three_phones import IN_THREE, results, serving, three
+from wire.messages import commands as cmd
+
+
+def at_work(compute_s: float = 0.2, count: int = 4) -> tuple[World, Device]:
+    world = three(count, compute_s=compute_s)
+    world.submit(items=3, options=IN_THREE)
+    world.complete(items=3)
+    world.submit(run="r2", items=3, options=IN_THREE)
+    world.run_for(5.0, lambda: serving(world, 2).running is not None)
+    return world, device(world, serving(world, 2).name)
+
+
+def test_a_device_that_tells_of_its_work_is_never_asked() -> None:
+    world, _ = at_work()
+    before = len(commands(world, cmd.Ping))
+    world.submit(run="r3", items=30, options=IN_THREE)
+    world.complete("r3", items=30)
+    assert len(commands(world, cmd.Ping)) == before
+
+
+def test_a_device_whose_tasks_are_long_may_be_silent_for_longer() -> None:
+    world, there = at_work(compute_s=0.2)
+    slow_world, slow = at_work(compute_s=2.0)
+    assert patience.quiet_s(world.machine.state, there) == pytest.approx(1.0 + 2 * 0.4)
+    assert patience.quiet_s(slow_world.machine.state, slow) == pytest.approx(1.0 + 2 * 4.0)
+
+
+def test_telemetry_alone_bounds_how_long_it_may_be_silent() -> None:
+    world, there = at_work(compute_s=3.0)
+    for _ in range(9):
+        world.machine.state.estimates.learn_task(there.name, next(iter(there.residency)), 1.0, 40.0)
+    assert patience.quiet_s(world.machine.state, there) == 12.0
+
+
+def test_slow_answers_of_anybody_give_all_more_time() -> None:
+    """They may wait with us, or with the broker."""
+    world, there = at_work()
+    state = world.machine.state
+    state.devices.answers.took(2.0, state.now)
+    assert patience.answer_s(state, there) >= 1.5 + 3 * 2.0
+
+
+def test_a_slow_answer_is_forgotten_after_half_a_minute() -> None:
+    answers = Answers()
+    answers.took(2.0, 10.0)
+    answers.took(0.1, 20.0)
+    assert answers.slowest_s(39.0) == 2.0
+    assert answers.slowest_s(41.0) == 0.0
+    answers.took(0.1, 42.0)
+    assert answers.slowest_s(43.0) == 0.1
+
+
+def test_each_wrong_doubt_doubles_what_is_allowed_until_the_lease() -> None:
+    world, there = at_work()
+    state, allowed = world.machine.state, []
+    for _ in range(7):
+        allowed.append(patience.answer_s(state, there))
+        there.note_wrong_doubt(state.now)
+    assert allowed[1] == pytest.approx(2 * allowed[0])
+    assert allowed[2] == pytest.approx(4 * allowed[0])
+    assert allowed[-1] <= state.options.lease_s
+
+
+def test_a_device_that_was_away_for_a_moment_is_back_with_its_work_done_once() -> None:
+    world, there = at_work()
+    agent = world.agents[there.name]
+    agent.mute, agent.online = True, False
+    world.run_for(10.0, lambda: there.life.state == "unproven")
+    assert there.life.state == "unproven"
+    agent.mute, agent.online = False, True
+    agent.beat()
+    world.run_for(1.0, lambda: there.life.state == "alive")
+    assert there.life.state == "alive"
+    assert there.wrong_doubts(world.now) == 1
+    world.complete("r2", items=3)
+    assert results(world, 3, "r2")
+
+
+def test_a_device_that_stays_away_is_lost_after_its_lease() -> None:
+    world, there = at_work()
+    agent = world.agents[there.name]
+    agent.mute, agent.online = True, False
+    world.run_for(60.0, lambda: there.life.state == "lost")
+    assert there.life.state == "lost"
+    assert there.wrong_doubts(world.now) == 0
+
+
+def test_a_run_whose_only_device_stands_still_for_half_a_minute_goes_on_with_it() -> None:
+    world = three(1, compute_s=0.1)
+    world.submit(items=3)
+    agent = world.agents["a"]
+    world.run_for(5.0, lambda: agent.running is not None)
+    agent.mute, agent.online = True, False
+    world.run_for(32.0)
+    agent.mute, agent.online = False, True
+    agent.beat()
+    world.complete(items=3)
+    assert results(world, 3)
+
+
+def test_the_time_for_an_answer_grows_with_what_is_under_way_to_the_device() -> None:
+    world, there = at_work()
+    state = world.machine.state
+    (plan,) = state.plans.values()
+    before = patience.answer_s(state, there)
+    for item in plan.in_flight.values():
+        item.sent[2] = there.name
+        item.inputs.pop(2, None)
+    coming_s = patience.answer_s(state, there) - before
+    transfer_s = state.estimates.transfer_s(
+        there.name, there.telemetry, state.estimates.cut_nbytes(plan.manifest, plan.key[1], 2)
+    )
+    assert coming_s > 0
+    assert coming_s <= len(plan.in_flight) * transfer_s + 1e-9
