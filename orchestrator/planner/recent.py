@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from statistics import median
 
 KEPT = 9
-LATELY = 3
+LATELY = 4
 
 
 class Recent:

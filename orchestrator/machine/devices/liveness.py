@@ -79,7 +79,7 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
     if told.connection != device.connection:
         device.end_connection()
         device.connection, device.doubtful = told.connection, True
-        device.ping, device.pinged_at, device.doubted = None, None, False
+        device.ping, device.pinged_at, device.doubted_at = None, None, None
     if told.capabilities is not None and told.capabilities != device.capabilities:
         device.announce(told.capabilities)
     if told.boot != device.boot:
@@ -115,9 +115,10 @@ def _alive(state: State, device: Device, *, report: bool) -> None:
     device.hear(state.now)
     wanted = "draining" if device.draining else "alive"
     came = not device.reachable
-    if device.doubted:
-        device.doubted = False
-        device.note_wrong_doubt(state.now)
+    if device.doubted_at is not None:
+        if state.now < device.doubted_at + patience.answer_s(state, device):
+            device.note_wrong_doubt(state.now)  # it was only slow
+        device.doubted_at = None
     if not device.settle(wanted, state.now, "proved life"):
         return
     if came and report:
@@ -163,7 +164,7 @@ def adopt_connection(state: State, device: Device, connection: str) -> None:
 def lose(state: State, device: Device, why: str) -> None:
     if not device.settle("lost", state.now, why):
         return
-    device.engaged_since, device.doubted = None, False
+    device.engaged_since, device.doubted_at = None, None
     state.commands.drop(device.name)
     device_gone(state, device.name, f"{device.name} is gone: {why}")
 
@@ -261,19 +262,19 @@ def _check_busy(state: State, device: Device) -> float:
     if state.now < ask_at:
         return min(until, ask_at)
     ping(state, device)
-    return state.now + patience.answer_s(state, device)
+    device.answer_by = state.now + patience.answer_s(state, device)
+    return min(until, device.answer_by)
 
 
 def _await_answer(state: State, device: Device) -> float:
     """A device with work was asked: without an answer others get the work. If it goes on later,
     its lease was not over, and what it says counts as before."""
-    assert device.pinged_at is not None
-    due_at = device.pinged_at + patience.answer_s(state, device)
-    if state.now < due_at:
-        return due_at
-    if device.life.state == "unproven" or state.now >= due_at + HELD_UP_S:
+    if state.now < device.answer_by:
+        return device.answer_by
+    if device.life.state == "unproven" or state.now >= device.answer_by + HELD_UP_S:
         ping(state, device)
-        return state.now + state.options.ping_wait_s
+        device.answer_by = state.now + patience.answer_s(state, device)
+        return device.answer_by
     state.devices.doubted_until = state.now + state.options.lease_s
     _doubtful(state, device)
     return state.now
@@ -316,6 +317,6 @@ def _check_idle(state: State, device: Device) -> float:
 
 
 def _doubtful(state: State, device: Device) -> None:
-    device.doubted = True
+    device.doubted_at, device.ping = state.now, None
     device.move("unproven", state.now, "it did not answer a ping")
     device_gone(state, device.name, f"{device.name} did not answer")

@@ -17,7 +17,7 @@ QUIET_S = 1.0  # a device that computes tells of it several times a second
 QUIET_MOST_S = 12.0  # whatever it does: telemetry takes 10 s
 QUIET_TASKS = 2  # so many tasks may pass without a word
 ANSWER_S = 1.5  # Wi-Fi that saves power, a lost packet or two
-ANSWER_TIMES = 3  # so many times what the slowest answer took lately
+ANSWER_TIMES = 2  # so many times what the slowest answer took lately
 
 
 def quiet_s(state: State, device: Device) -> float:
@@ -40,9 +40,9 @@ def answer_s(state: State, device: Device) -> float:
         for placement in plan.placements
         if placement.device == device.name
     )
+    usual_s = ANSWER_S * 2.0 ** device.wrong_doubts(state.now)
     slowest_s = state.devices.answers.slowest_s(state.now)
-    allowed_s = ANSWER_S + ANSWER_TIMES * slowest_s + busy_s
-    return min(state.options.lease_s, allowed_s * 2.0 ** device.wrong_doubts(state.now))
+    return min(state.options.lease_s, usual_s + ANSWER_TIMES * slowest_s + busy_s)
 
 
 def _arrivals_s(state: State, plan: Plan, placement: Placement, device: Device) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrator.machine.devices import replacing, standing
 from orchestrator.machine.items import outcomes, recovery
+from orchestrator.machine.plans import hedging
 from orchestrator.machine.records.events import FrameLost, ResultArrived
 from orchestrator.machine.records.instructions import DiscardPending
 from orchestrator.machine.records.item import Item, result_fault
@@ -38,7 +39,15 @@ def arrived(state: State, event: ResultArrived) -> None:
         _blame(state, item, event.device, fault)
         return
     item.make(at.cut, event.device)
+    _settle_hedge(state, item, event.device)
     outcomes.succeed(state, item, event.head)
+
+
+def _settle_hedge(state: State, item: Item, device: str) -> None:
+    """The result may come before the word that its task is done, and is the last of its item."""
+    plan = state.plan_of(item)
+    if plan is not None and plan.placements and item.state == "admitted":
+        hedging.task_done(state, plan, item, plan.placements[-1].partition.first, device)
 
 
 def _is_placed(state: State, item: Item, device: str) -> bool:

@@ -1,7 +1,7 @@
 """Devices that became slow while their plan works: throttled by heat, or by a person who plays.
 
 A plan is made by what was known, and is judged anew when that is not so any more: when what a
-device takes for its tasks has doubled. Whether another plan is worth its price is decided in
+device takes for its tasks has trebled. Whether another plan is worth its price is decided in
 `planning`.
 """
 
@@ -13,7 +13,7 @@ from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
 
 KNOWN = 3  # tasks that its expected time comes from, before it is compared
-SLOWED = 2.0
+SLOWED = 3.0
 
 
 def task_done(state: State, plan: Plan, placement: Placement) -> None:

@@ -3,7 +3,7 @@ ourselves are."""
 
 from __future__ import annotations
 
-KEPT_S = 30.0
+KEPT_S = 10.0
 
 
 class Answers:
@@ -15,5 +15,5 @@ class Answers:
             self._slowest_s, self._at = seconds, now
 
     def slowest_s(self, now: float) -> float:
-        """Of the last half minute; 0 if nobody answered."""
+        """Of the last ten seconds; 0 if nobody answered."""
         return self._slowest_s if now < self._at + KEPT_S else 0.0

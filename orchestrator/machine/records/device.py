@@ -19,8 +19,8 @@ from wire.messages.state import Capabilities
 from wire.messages.telemetry import Telemetry
 
 Residencies = dict[PartitionId, PartitionResidency]
-DOUBTS_LIMIT = 5  # doublings of what a device is allowed that was doubted wrongly
-DOUBTS_KEPT_S = 600.0
+DOUBTS_LIMIT = 2  # doublings of what a device is allowed that was doubted wrongly
+DOUBTS_KEPT_S = 60.0
 LOAD_DEATHS_LIMIT = 16  # partitions whose loads ended its agent, that are remembered
 ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
@@ -89,7 +89,8 @@ class Device:
     doubtful: bool = False  # connected anew: what was under way to and from it may be lost
     unplaced: bool = False  # it spoke of a place that it is not known to have
     claims: int = 0  # of a higher generation than ours, that were believed
-    doubted: bool = False  # it did not answer, and has not said anything since
+    answer_by: float = float("-inf")  # a device with work is to have answered its ping by then
+    doubted_at: float | None = None  # since then it has not answered, nor said anything
     doubts: tuple[int, float] = (0, float("-inf"))  # in a row that proved wrong, and when the last
     missed_connection: str = ""  # whose residency came before its birth, and was not read
 
@@ -192,6 +193,10 @@ class Device:
         """Nothing said under the current connection id proves life any more."""
         if self.connection and self.connection not in self.ended:
             self.ended.append(self.connection)
+
+    @property
+    def doubted(self) -> bool:
+        return self.doubted_at is not None
 
     def note_wrong_doubt(self, now: float) -> None:
         self.doubts = min(DOUBTS_LIMIT, self.wrong_doubts(now) + 1), now

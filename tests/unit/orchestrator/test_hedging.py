@@ -72,6 +72,14 @@ def test_the_first_range_is_hedged_from_our_own_disk_under_the_same_attempt() ->
     assert first == [0, 0]
 
 
+def test_the_last_range_goes_to_who_brought_the_result_though_its_word_comes_later() -> None:
+    world = warm()
+    late = stuck(world, first=4)
+    world.complete("r2", items=4)
+    assert results(world, 4, "r2")
+    assert placed(world.machine.state, 4) != late.name
+
+
 def test_a_device_that_is_only_a_little_late_keeps_its_partition_and_the_helper_is_called_off() -> (
     None
 ):
