@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.crowd.device import connection_of, residency_of, state_of, telemetry_of
 from wire.elements import Element
@@ -38,6 +38,7 @@ from wire.messages.requests import (
     Resume,
     Submit,
 )
+from wire.messages.state import DeviceState
 from wire.parts import Credit, Part, Transfer, encode_credit, encode_part, split
 from wire.record import encode
 from wire.topics import ORCHESTRATOR, Topics, client_party
@@ -77,7 +78,7 @@ class Message:
 def of_device(user: str, target: Target) -> list[Message]:
     """All that a device may say, and frames for each reader there is and for one there is not."""
     kept = {
-        "state": encode(state_of(0, CONNECTION)),
+        "state": encode(_birth()),
         "residency": encode(residency_of(CONNECTION)),
     }
     said = [Message(TOPICS.device(user, leaf), body, True) for leaf, body in kept.items()]
@@ -99,6 +100,13 @@ def of_client(user: str, session: str, target: Target) -> list[Message]:
     said = [Message(topic, encode(request)) for request in _requests()]
     data = TOPICS.data(ORCHESTRATOR, party)
     return said + [Message(data, payload) for payload in _pieces(target)]
+
+
+def _birth() -> DeviceState:
+    """It knows no operator, so that it is given no place, whatever else is wrong with it."""
+    born = state_of(0, CONNECTION)
+    assert born.capabilities is not None
+    return replace(born, capabilities=replace(born.capabilities, max_opset=1))
 
 
 def _events(target: Target) -> Iterator[DeviceEvent]:
