@@ -36,6 +36,7 @@ SUBJECTS = (
     "growth",
     "energy",
     "faults",
+    "hostile",
 )
 WRONG_REQUEST = 2
 WIDE = 150  # characters of a line in a file

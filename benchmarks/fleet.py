@@ -6,9 +6,9 @@ leaving the `with`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,7 +22,7 @@ from benchmarks.rack import Rack
 from benchmarks.work import Work
 from broker_config.credentials import Credentials
 from crowdpipe.client.session import Session
-from crowdpipe.home import UpRecord, read_up
+from crowdpipe.home import read_up
 from crowdpipe.serving.agents import AgentSpec, LocalAgents
 from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.served import ServedSystem
@@ -30,10 +30,12 @@ from crowdpipe.serving.stores import open_store
 from crowdpipe.watching.login import WATCHER, login_of
 from crowdpipe.watching.observation import Observation
 from crowdpipe.watching.watcher import Watcher
+from wire.broker_url import BrokerUrl
 from wire.errors import OperatorError
 from wire.manifest import Manifest
 from wire.messages.events import PartitionLoaded
 from wire.messages.residency import PartitionResidency
+from wire.topics import Role
 
 ONLINE_LIMIT_S = 60.0
 EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of it
@@ -46,12 +48,14 @@ BARE = ("bare-1", "bare-2")
 @dataclass(frozen=True, slots=True)
 class FleetSpec:
     """How many agents, and what each may take for its partition; on emulated phones where there
-    is a rack. `cut_after`: cut the model there alone."""
+    is a rack. `cut_after`: cut the model there alone. `guests`: other users by name, each with
+    its role."""
 
     devices: int = 5
     memory_nbytes: int = ROOMY_NBYTES
     rack: Rack | None = None
     cut_after: tuple[str, ...] | None = None
+    guests: Mapping[str, Role] = field(default_factory=dict)
 
 
 class Fleet:
@@ -67,6 +71,7 @@ class Fleet:
         self.work: Work
         self.manifest: Manifest
         self.watcher: Watcher
+        self.store_port: int
         self._agents: LocalAgents
         self._watched: ExitStack
         self._system: ServedSystem
@@ -81,18 +86,21 @@ class Fleet:
         credentials = Credentials(self._home)
         for name in (*self.names, *BARE):
             credentials.add(name, "device")
+        for name, role in self._spec.guests.items():
+            credentials.add(name, role)
         self._system = stack.enter_context(ServedSystem(self._home))
         record = read_up(self._home)
         if record is None:
             raise OperatorError("crowdpipe up ended right after it started")
         self._url = record.url
+        self.store_port = urlsplit(record.store).port or 0
         with open_store(self._home) as store:
             wishes = CutWishes(max_shape=self._given.max_shape, cut_after=self._spec.cut_after)
             self.manifest = add_model(store, self._given.model, self._given.name, wishes)
         self.work = self._given.ready(self.manifest)
         self._watched = stack.enter_context(ExitStack())
         self._watch()
-        specs = list(self._agent_specs(stack, record))
+        specs = list(self._agent_specs(stack))
         self._agents = stack.enter_context(LocalAgents(specs, self._home / "agents", "warning"))
         self.watcher.wait(self._all_there, ONLINE_LIMIT_S, "the agents and the model")
 
@@ -123,15 +131,13 @@ class Fleet:
             )
         )
 
-    def _agent_specs(self, stack: ExitStack, record: UpRecord) -> Iterator[AgentSpec]:
+    def _agent_specs(self, stack: ExitStack) -> Iterator[AgentSpec]:
         rack, memory_nbytes = self._spec.rack, self._spec.memory_nbytes
         logins = {name: login_of(self._home, self._url, name) for name in self.names}
         if rack is None:
             yield from (AgentSpec(name, url, memory_nbytes) for name, url in logins.items())
             return
-        store_port = urlsplit(record.store).port
-        assert store_port is not None
-        stack.enter_context(rack.connect((self._url.port, store_port)))
+        stack.enter_context(rack.connect((self._url.port, self.store_port)))
         for index, (name, url) in enumerate(logins.items()):
             there = replace(url, host=rack.address(index))
             yield AgentSpec(name, there, memory_nbytes, rack.prefix(index))
@@ -174,6 +180,16 @@ class Fleet:
         """A remark if agents loaded partitions since `mark`: then not all of it was warm."""
         loads = self._loads(mark)
         return f"not all of it was warm: {loads} loads while measuring" if loads else ""
+
+    def login(self, user: str) -> BrokerUrl:
+        """How a user of the broker comes in."""
+        return login_of(self._home, self._url, user)
+
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        """What the programs have written about themselves."""
+        desk = (self._home / "up.log", self._home / "broker" / "broker.log")
+        return (*desk, *(self._home / "agents" / name / "agent.log" for name in self.names))
 
     @contextmanager
     def bare(self) -> Iterator[tuple[Bare, Bare]]:

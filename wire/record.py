@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from wire.errors import Malformed, TooLarge
 from wire.record_readers import Misfit, reader_of
 
 MAX_RECORD_NBYTES = 4 << 20
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def encode(record: Any, indent: int | None = None) -> bytes:
@@ -36,10 +38,18 @@ def decode(kind: Any, data: bytes | bytearray | memoryview, limit: int = MAX_REC
     if len(data) > limit:
         raise TooLarge(f"a record of {len(data)} bytes is over the limit of {limit}")
     try:
-        plain = _DECODER.decode(str(data, "utf-8"))
+        text = str(data, "utf-8")
+        plain = _DECODER.decode(text)
+        if _SURROGATE.search(text):
+            _check_utf8(plain)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from None
     return from_plain(kind, plain)
+
+
+def _check_utf8(plain: Any) -> None:
+    """`ValueError` for half a pair of surrogates: JSON can name it, no UTF-8 can carry it on."""
+    json.dumps(plain, ensure_ascii=False).encode()
 
 
 def from_plain(kind: Any, plain: Any) -> Any:

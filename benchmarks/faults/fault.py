@@ -1,18 +1,18 @@
-"""What can go wrong, and how it comes right again. Each strikes a system that serves a run."""
+"""All that can go wrong, in one table. Each strikes a system that serves a run."""
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from benchmarks.faults import desk_faults as desk
+from benchmarks.faults import device_faults as device
 from benchmarks.faults.system import FaultySystem
 
-BACK_S = 3.0  # what was killed is started again after at most so long
-STOPPED_S = 30.0  # an agent that stands still goes on after so long
+LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,92 +24,62 @@ class Struck:
     able_at: float
 
 
-Wait = Callable[[float], None]
-Act = Callable[[FaultySystem, Random, Wait], float]
-"""Strikes, waits with the given call, mends; when the system could go on from."""
-
-
-def _agent_killed(system: FaultySystem, random: Random, wait: Wait) -> float:
-    name, struck_at = random.choice(system.names), time.monotonic()
-    system.kill_agent(name)
-    wait(random.uniform(0.0, BACK_S))
-    system.start_agent(name)
-    return struck_at
-
-
-def _agent_stopped(system: FaultySystem, random: Random, wait: Wait) -> float:
-    """As a phone that dozes; then it goes on with stale work."""
-    name, struck_at = random.choice(system.names), time.monotonic()
-    system.signal_agent(name, signal.SIGSTOP)
-    wait(STOPPED_S)
-    system.signal_agent(name, signal.SIGCONT)
-    return struck_at
-
-
-def _agent_left(system: FaultySystem, random: Random, wait: Wait) -> float:
-    """It says farewell, and comes again."""
-    name, struck_at = random.choice(system.names), time.monotonic()
-    system.signal_agent(name, signal.SIGTERM)
-    system.await_agent_gone(name)
-    wait(random.uniform(0.0, BACK_S))
-    system.start_agent(name)
-    return struck_at
-
-
-def _orchestrator_killed(system: FaultySystem, random: Random, wait: Wait) -> float:
-    system.kill_orchestrator()
-    wait(random.uniform(0.0, BACK_S))
-    system.start_orchestrator()
-    system.await_orchestrator()
-    return time.monotonic()
-
-
-def _broker_killed(system: FaultySystem, random: Random, wait: Wait) -> float:
-    system.kill_broker()
-    wait(random.uniform(0.0, BACK_S))
-    system.broker.start()
-    return time.monotonic()
-
-
-def _store_stopped(system: FaultySystem, random: Random, wait: Wait) -> float:
-    system.stop_store()
-    wait(random.uniform(0.0, BACK_S))
-    system.start_store()
-    return time.monotonic()
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`recovery_s`: how soon the next result is to come, once it can."""
+    """`recovery_s`: how soon the next result is to come, once it can. `cold`: it strikes a system
+    whose devices have nothing yet."""
 
     says: str
-    strike: Act
+    strike: device.Act
     recovery_s: float | None = None
+    cold: bool = False
 
 
 FAULTS: dict[str, Fault] = {
-    "agent_killed": Fault("an agent is killed", _agent_killed, 3.0),
-    "agent_stopped": Fault("an agent stands still for 30 s", _agent_stopped, 5.0),
-    "agent_left": Fault("an agent says farewell", _agent_left),
-    "orchestrator_killed": Fault("the orchestrator is killed", _orchestrator_killed, 3.0),
-    "broker_killed": Fault("the broker is killed", _broker_killed, 3.0),
-    "store_stopped": Fault("the store is stopped", _store_stopped),
+    "agent_killed": Fault("an agent is killed", device.killed, 3.0),
+    "agent_stopped": Fault("an agent stands still for 30 s", device.stopped, 5.0),
+    "agent_left": Fault("an agent says farewell, and comes again", device.left),
+    "agent_renamed": Fault("an agent is killed, another name comes instead", device.renamed, 3.0),
+    "agent_twice": Fault("a second agent comes under a name that is there", device.twice),
+    "agent_at_start": Fault(
+        "an agent is killed as it first fetches or loads", device.killed_at_its_start, cold=True
+    ),
+    "orchestrator_killed": Fault("the orchestrator is killed", desk.orchestrator_killed, 3.0),
+    "orchestrator_stopped": Fault("the orchestrator stands still", desk.orchestrator_stopped, 3.0),
+    "broker_killed": Fault("the broker is killed", desk.broker_killed, 3.0),
+    "broker_emptied": Fault("the broker is killed and has lost all", desk.broker_emptied, 3.0),
+    "broker_restarted": Fault("the broker is started anew in order", desk.broker_restarted, 3.0),
+    "store_killed": Fault("the store is killed", desk.store_killed),
+    "link_cut": Fault("a device's link is cut for some seconds", device.link_cut),
+    "link_silent": Fault("nothing passes a device's link for some seconds", device.link_silent),
+    "link_slow": Fault("a device's link passes 500 kB/s", device.link_slow),
+    "link_lossy": Fault("a device's link loses 5 % of its packets", device.link_lossy),
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """So many results have come, and a little later."""
+
+    results: int
+    later_s: float
+
+
 class Striker:
-    """Has one fault strike after a while, in a thread of its own. `over` ends its waits."""
+    """Has one fault strike at a moment of the run, in a thread of its own. `results` says how many
+    have come by now; `over` ends all waits."""
 
     def __init__(
         self,
         fault: str,
         system: FaultySystem,
         random: Random,
-        after_s: float,
+        moment: Moment,
+        results: Callable[[], int],
         over: threading.Event,
     ) -> None:
         self._fault, self._system, self._random = fault, system, random
-        self._after_s, self._over = after_s, over
+        self._moment, self._results, self._over = moment, results, over
         self._thread = threading.Thread(target=self._run, name="fault", daemon=True)
         self.struck: Struck | None = None
         self.error: Exception | None = None
@@ -121,7 +91,9 @@ class Striker:
         self._thread.join()
 
     def _run(self) -> None:
-        if self._over.wait(self._after_s):
+        while self._results() < self._moment.results and not self._over.wait(LOOK_S):
+            pass
+        if self._over.wait(self._moment.later_s):
             return
         at = time.monotonic()
         try:

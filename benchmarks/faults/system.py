@@ -1,21 +1,25 @@
 """Broker, store, orchestrator and agents, each of which can be ended and started by itself.
 
-What `crowdpipe up` runs in one process is apart here, so that one can die without the others.
+What `crowdpipe up` runs in one process is apart here, so that one can die without the others. Some
+devices reach the broker over links that can be cut or spoilt.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
+import socket
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
 from benchmarks.crowd.probe import Probe
+from benchmarks.faults.agents import END_LIMIT_S, Agents, end
+from benchmarks.faults.link import Links
 from benchmarks.work import Work
 from broker_config.child_process import Child
 from broker_config.credentials import Credentials
@@ -25,15 +29,18 @@ from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.stores import open_store
 from crowdpipe.watching.observation import Observation
 from crowdpipe.watching.watcher import Watcher
-from model_store.server import StoreServer
+from model_store.server import take_port
 from wire.broker_url import BrokerUrl
+from wire.errors import TimedOut
 from wire.topics import ORCHESTRATOR
 
 CLIENT, WATCHER = "local", "watcher"
-MEMORY_NBYTES = 1 << 30
+LINKED = 2  # of the devices, whose links can be spoilt
+NEWCOMERS = 40  # names that nobody has yet
 START_LIMIT_S = 60.0
-END_LIMIT_S = 10.0
-RUN_LIMIT_S = 120.0  # without any news, after which a run is given up
+RUN_LIMIT_S = 60.0  # without any news, after which a run is given up
+KNOCK_S = 0.02
+AT_WORK = ("fetching", "loading")
 
 
 class FaultySystem:
@@ -43,12 +50,16 @@ class FaultySystem:
         self._given = work
         self._home = home
         self.names = tuple(f"phone-{number}" for number in range(1, devices + 1))
+        self.linked = self.names[:LINKED]
+        self._newcomers = [f"newcomer-{number}" for number in range(NEWCOMERS)]
         self._stack = ExitStack()
-        self._agents: dict[str, Child] = {}
         self.work: Work
         self.broker: MosquittoBroker
+        self.agents: Agents
+        self.links: Links
         self._credentials: Credentials
-        self._store: StoreServer
+        self._store: Child
+        self._store_port: int
         self._orchestrator: Child
         self._probe: Probe
         self._watcher: Watcher
@@ -60,32 +71,42 @@ class FaultySystem:
         return self
 
     def _start(self, stack: ExitStack) -> None:
-        self._credentials = credentials = Credentials(self._home)
-        for name, role in ((ORCHESTRATOR, "orchestrator"), (CLIENT, "client")):
-            credentials.add(name, role)
-        credentials.add(WATCHER, "watcher")
-        for name in self.names:
-            credentials.add(name, "device")
-        self.broker = MosquittoBroker(self._home, credentials)
+        self._add_users()
+        self.broker = MosquittoBroker(self._home, self._credentials)
         stack.callback(self.broker.stop)
         self.broker.start()
-        self._store = StoreServer(self._home / "store", authorise=credentials.verify)
-        stack.callback(self._store.stop)
-        self._store.start()
+        door = (self.broker.host, self.broker.port)
+        self.links = stack.enter_context(Links(door, self.linked))
+        with take_port("127.0.0.1", 0) as free:
+            self._store_port = free.getsockname()[1]
         with open_store(self._home) as store:
             wishes = CutWishes(max_shape=self._given.max_shape)
             manifest = add_model(store, self._given.model, self._given.name, wishes)
         self.work = self._given.ready(manifest)
-        stack.callback(self._end_all)
+        self.start_store()
+        stack.callback(self.kill_store)
         self.start_orchestrator()
+        stack.callback(self.kill_orchestrator)
         self._probe = stack.enter_context(Probe(self.url(CLIENT)))
         self._watcher = stack.enter_context(Watcher(self.url(WATCHER)))
-        for name in self.names:
-            self.start_agent(name)
-        self.await_ready()
+        self.agents = Agents(self._home / "agents", self._device_url)
+        stack.callback(self.agents.stop)
+        self.mend()
+
+    def _add_users(self) -> None:
+        self._credentials = credentials = Credentials(self._home)
+        for name, role in ((ORCHESTRATOR, "orchestrator"), (CLIENT, "client")):
+            credentials.add(name, role)
+        credentials.add(WATCHER, "watcher")
+        for name in (*self.names, *self._newcomers):
+            credentials.add(name, "device")
 
     def url(self, user: str) -> BrokerUrl:
         return self.broker.url_for(user)
+
+    def _device_url(self, name: str) -> BrokerUrl:
+        url = self.url(name)
+        return replace(url, port=self.links.port(name)) if name in self.linked else url
 
     def session(self, partitions: int) -> Session:
         return Session(
@@ -96,15 +117,17 @@ class FaultySystem:
             timeout_s=RUN_LIMIT_S,
         )
 
+    def newcomer(self) -> str:
+        """The name of a device that was never there."""
+        return self._newcomers.pop()
+
     # --- the orchestrator ---------------------------------------------------------------------
 
     def start_orchestrator(self) -> None:
-        known = self._credentials.get(ORCHESTRATOR)
-        assert known is not None
-        login = f"{ORCHESTRATOR}:{quote(known.secret)}@"
+        login = f"{ORCHESTRATOR}:{quote(self._credentials.need(ORCHESTRATOR).secret)}@"
         settings = {
             "CROWDPIPE_BROKER": str(self.url(ORCHESTRATOR)),
-            "CROWDPIPE_STORE": self._store.base.replace("http://", f"http://{login}"),
+            "CROWDPIPE_STORE": f"http://{login}127.0.0.1:{self._store_port}",
             "CROWDPIPE_HOME": str(self._home),
             "CROWDPIPE_LOG": os.environ.get("CROWDPIPE_LOG", "warning"),
         }
@@ -115,7 +138,10 @@ class FaultySystem:
         self._orchestrator.start()
 
     def kill_orchestrator(self) -> None:
-        _kill(self._orchestrator)
+        end(self._orchestrator)
+
+    def signal_orchestrator(self, number: int) -> None:
+        self._orchestrator.signal(number)
 
     def await_orchestrator(self) -> None:
         """Until it answers."""
@@ -123,60 +149,55 @@ class FaultySystem:
 
     # --- the broker and the store -------------------------------------------------------------
 
-    def kill_broker(self) -> None:
-        """Its persistence is what it has written by then."""
+    def kill_broker(self, *, forgets: bool) -> None:
+        """It has what it had written by then, or nothing at all."""
         os.kill(self.broker.pid, signal.SIGKILL)
         self.broker.stop()
+        if forgets:
+            (self.broker.log.parent / "mosquitto.db").unlink(missing_ok=True)
 
-    def stop_store(self) -> None:
-        self._store.stop()
+    def kill_store(self) -> None:
+        end(self._store)
 
     def start_store(self) -> None:
+        """Until it lets somebody in."""
+        program = [sys.executable, "-m", "model_store", "--folder", str(self._home / "store")]
+        program += ["--port", str(self._store_port)]
+        program += ["--credentials", str(self._home / "credentials.json")]
+        self._store = Child(program, self._home / "store.log")
         self._store.start()
+        limit = time.monotonic() + START_LIMIT_S
+        while not _answers(self._store_port):
+            if time.monotonic() > limit:
+                raise TimedOut(f"the store did not start within {START_LIMIT_S:g} s")
+            self._store.wait(KNOCK_S)
 
-    # --- agents -------------------------------------------------------------------------------
-
-    def start_agent(self, name: str) -> None:
-        folder = self._home / "agents" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        program = [sys.executable, "-m", "edge_agent", "--name", name, "--threads", "1"]
-        program += ["--cache", str(folder / "cache"), "--memory", str(MEMORY_NBYTES)]
-        settings = {
-            "CROWDPIPE_AGENT_BROKER": str(self.url(name)),
-            "CROWDPIPE_AGENT_CONFIG": os.devnull,
-        }
-        child = Child(
-            [*program, "--log", "warning"], folder / "agent.log", {**os.environ, **settings}
-        )
-        self._agents[name] = child
-        child.start()
-
-    def signal_agent(self, name: str, number: int) -> None:
-        self._agents[name].signal(number)
-
-    def kill_agent(self, name: str) -> None:
-        _kill(self._agents[name])
-
-    def await_agent_gone(self, name: str) -> None:
-        if not self._agents[name].wait(END_LIMIT_S):
-            self.kill_agent(name)
+    # --- all of it ----------------------------------------------------------------------------
 
     def empty_caches(self) -> None:
         """All agents start anew and have nothing."""
         for name in self.names:
-            self.kill_agent(name)
-            shutil.rmtree(self._home / "agents" / name / "cache", ignore_errors=True)
-            self.start_agent(name)
+            self.agents.kill(name)
+            self.agents.empty(name)
+            self.agents.start(name)
 
-    # --- all of it ----------------------------------------------------------------------------
+    def await_at_work(self, name: str, limit_s: float) -> bool:
+        """Until the device fetches or loads something; whether it did within the limit."""
+        try:
+            self._watcher.wait(lambda seen: _is_at_work(seen, name), limit_s, "a fetch or a load")
+        except TimedOut:
+            return False
+        return True
 
     def mend(self) -> None:
         """Whatever is not there is started, and waited for."""
+        for name in self.linked:
+            self.links.set(name)
         if self._orchestrator.exit_code is not None:
             self.start_orchestrator()
-        for name, child in self._agents.items():
-            if child.exit_code is not None:
-                self.start_agent(name)
+        if self._store.exit_code is not None:
+            self.start_store()
+        self.agents.mend(self.names)
         self.await_ready()
 
     def await_ready(self) -> None:
@@ -188,16 +209,6 @@ class FaultySystem:
         online = sum(state is not None and state.status == "online" for state in states)
         return online == len(self.names) and self.work.name in seen.models
 
-    def _end_all(self) -> None:
-        for child in (*self._agents.values(), self._orchestrator):
-            if child.exit_code is None:
-                child.signal(signal.SIGCONT)
-                child.signal(signal.SIGTERM)
-        end = time.monotonic() + END_LIMIT_S
-        for child in (*self._agents.values(), self._orchestrator):
-            if not child.wait(max(0.0, end - time.monotonic())):
-                _kill(child)
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -207,8 +218,15 @@ class FaultySystem:
         self._stack.close()
 
 
-def _kill(child: Child) -> None:
-    """As a crash or the system's memory killer ends it, and until it is gone."""
-    if child.exit_code is None:
-        child.signal(signal.SIGKILL)
-        child.wait(END_LIMIT_S)
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), END_LIMIT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _is_at_work(seen: Observation, name: str) -> bool:
+    known = seen.devices.get(name)
+    told = known.residency if known is not None else None
+    return told is not None and any(each.status in AT_WORK for each in told.partitions)

@@ -11,14 +11,15 @@ from random import Random
 
 import numpy as np
 
-from benchmarks.faults.fault import FAULTS, Striker, Struck
+from benchmarks.faults.fault import FAULTS, Moment, Striker, Struck
 from benchmarks.faults.system import FaultySystem
 from crowdpipe.items_file import Arrays
 from wire.errors import CrowdpipeError
 
 PAIRS = 1 / 3  # of all trials have two faults
 COLD = 1 / 5  # of them begin with empty caches
-STRETCH = 1.3  # faults strike until a little after the time that an undisturbed run takes
+AT_FIRST = 1 / 5  # of faults strike before there is a result, within `FIRST_S`
+FIRST_S, LATER_S = 1.5, 0.3
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Trial:
     came: list[float] = field(default_factory=list)
     wrong: list[int] = field(default_factory=list)
     struck: list[Struck] = field(default_factory=list)
+    took_s: float = 0.0
     error: str = ""
 
     @property
@@ -61,28 +63,49 @@ def undisturbed(system: FaultySystem, partitions: int) -> float:
     return time.monotonic() - begun
 
 
-def tried(
-    system: FaultySystem,
-    expected: Sequence[Arrays],
-    partitions: int,
-    usual_s: float,
-    random: Random,
-) -> Trial:
-    """A trial with the faults that chance gives it; the system is whole again afterwards."""
-    kinds = list(FAULTS)
-    names = random.sample(kinds, 2) if random.random() < PAIRS else [random.choice(kinds)]
-    trial = Trial(tuple(names), random.random() < COLD, len(expected))
+def chosen(number: int) -> tuple[str, ...]:
+    """The faults of a trial: each kind is as often the first one, another comes by chance."""
+    kinds, random = list(FAULTS), Random(number)
+    turn, place = divmod(number, len(kinds))
+    Random(turn).shuffle(kinds)
+    first = kinds[place]
+    others = [kind for kind in kinds if kind != first]
+    return (first, random.choice(others)) if random.random() < PAIRS else (first,)
+
+
+def moment(random: Random, items: int) -> Moment:
+    """Any of a run: before the first result, and until just before the last."""
+    if random.random() < AT_FIRST:
+        return Moment(0, random.uniform(0.0, FIRST_S))
+    return Moment(random.randrange(1, items - 1), random.uniform(0.0, LATER_S))
+
+
+def tried(system: FaultySystem, expected: Sequence[Arrays], partitions: int, number: int) -> Trial:
+    """A trial with the faults of its number; the system is whole again afterwards."""
+    names, random = chosen(number), Random(number)
+    cold = any(FAULTS[name].cold for name in names) or random.random() < COLD
+    trial = Trial(names, cold, len(expected))
     if trial.cold:
         system.empty_caches()
         system.await_ready()
     over = threading.Event()
+    items = len(expected)
     strikers = [
-        Striker(name, system, Random(random.random()), random.uniform(0, STRETCH * usual_s), over)
+        Striker(
+            name,
+            system,
+            Random(random.random()),
+            Moment(0, 0.0) if FAULTS[name].cold else moment(random, items),
+            lambda: len(trial.came),
+            over,
+        )
         for name in names
     ]
+    begun = time.monotonic()
     try:
         _run(system, trial, expected, partitions, strikers)
     finally:
+        trial.took_s = time.monotonic() - begun
         over.set()
         for striker in strikers:
             striker.join()

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.machine.devices import deaths, liveness, profiling, replacing, standing
+from orchestrator.machine.devices import (
+    deaths,
+    liveness,
+    lost_frames,
+    profiling,
+    replacing,
+    standing,
+)
 from orchestrator.machine.devices.inventories import take_inventory
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import look_at_plans, served
@@ -221,7 +228,8 @@ def _frame_dropped(state: State, device: Device, told: FrameDropped) -> None:
     if told.sender and not standing.sends(state, told.sender, item, at.cut):
         _strangers_dropped(state, plan, item, device, at.cut)
         return
-    recovery.frame_dropped(state, plan, item, at.cut, device.name, told.kind, told.reason)
+    lost = lost_frames.Told(device.name, told.sender, told.kind, told.reason)
+    lost_frames.lost(state, plan, item, at.cut, lost)
 
 
 def _strangers_dropped(state: State, plan: Plan, item: Item, device: Device, cut: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import replacing, standing
-from orchestrator.machine.items import outcomes, recovery
+from orchestrator.machine.devices import lost_frames, replacing, standing
+from orchestrator.machine.items import outcomes
 from orchestrator.machine.plans import hedging
 from orchestrator.machine.records.events import FrameLost, ResultArrived
 from orchestrator.machine.records.instructions import DiscardPending
@@ -13,6 +13,7 @@ from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import credits
 from wire.errors import InvalidInput, Malformed, TooLarge
 from wire.ids import ActivationId
+from wire.topics import ORCHESTRATOR
 
 CLIENTS = "clients/"
 
@@ -93,8 +94,12 @@ def frame_lost(state: State, event: FrameLost) -> None:
 def _result_lost(state: State, plan: Plan, item: Item, event: FrameLost) -> None:
     """Its sender still holds it: nothing is forgotten, it is only sent again."""
     holders = dict(item.outputs.get(plan.end, {}))
-    recovery.frame_dropped(
-        state, plan, item, plan.end, "the orchestrator", event.kind, event.reason
+    lost_frames.lost(
+        state,
+        plan,
+        item,
+        plan.end,
+        lost_frames.Told(ORCHESTRATOR, event.sender, event.kind, event.reason),
     )
     if item.state == "admitted" and holders:
         item.outputs[plan.end] = holders

@@ -143,18 +143,17 @@ def drop_detour(plan: Plan, item: Item, first: int) -> None:
         placement.release_standin(device, item.key)
 
 
-def frame_dropped(
-    state: State, plan: Plan, item: Item, cut: int, device: str, kind: str, reason: str
-) -> None:
-    """A frame was given up at `device`: send it again after a while that doubles each time."""
+def frame_dropped(state: State, plan: Plan, item: Item, cut: int, device: str, sender: str) -> bool:
+    """A frame of the sender's was given up at `device`: it is sent again after a while that
+    doubles each time. False: that was tried too often since the last news."""
     item.forget_holder(device, cut)
     item.sent.pop(cut, None)
-    item.drops += 1
-    if item.drops > state.options.drops:
-        fail(state, item, kind, f"{device} gave its frame up {item.drops} times: {reason}")
-        return
-    delay_s = min(DROP_RETRY_MOST_S, DROP_RETRY_S * 2 ** (item.drops - 1))
+    drops = item.drops[sender] = item.drops.get(sender, 0) + 1
+    if drops > state.options.drops:
+        return False
+    delay_s = min(DROP_RETRY_MOST_S, DROP_RETRY_S * 2 ** (drops - 1))
     item.retry_by(state.now + delay_s)
+    return True
 
 
 def check(state: State, key: ItemKey) -> float:

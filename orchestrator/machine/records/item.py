@@ -86,7 +86,9 @@ class Item:
     asked: bool = False  # its devices were asked for it, and have not all answered
     hurried: bool = False  # its input was sent again at once since the last news
     rounds: int = 0  # recoveries since the last news
-    drops: int = 0  # frames given up since the last news
+    drops: dict[str, int] = field(
+        default_factory=dict
+    )  # frames given up, by sender, since the last news
     sends: int = 0  # inputs sent
     suspicion: Suspicion | None = None  # that it ends the agents which run it
     outcome: Outcome | None = None
@@ -106,7 +108,8 @@ class Item:
         if (what, cut, device) in self.facts:
             return False
         self.facts.add((what, cut, device))
-        self.progress_at, self.rounds, self.drops, self.asked = now, 0, 0, False
+        self.progress_at, self.rounds, self.asked = now, 0, False
+        self.drops.clear()
         self.hurried = False
         return True
 
@@ -188,11 +191,11 @@ class Item:
     def leave_flight(self, to: str, now: float, why: str) -> None:
         """It waits again: what is queued for it may go on, nothing is expected of it."""
         self.life.move(to, now, why)
-        for table in (self.outputs, self.sent, self.parked, self.opened):
+        for table in (self.outputs, self.sent, self.parked, self.opened, self.drops):
             table.clear()
         self.drop_detours()
         self.check_at = self.retry_at = float("inf")
-        self.rounds, self.drops, self.asked = 0, 0, False
+        self.rounds, self.asked = 0, False
 
     def drop_detours(self) -> None:
         """All stages are on the plan's own devices again."""

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.faults.fault import Struck
-from benchmarks.faults.trial import Trial
+from benchmarks.faults.fault import FAULTS, Struck
+from benchmarks.faults.trial import Trial, chosen
 from benchmarks.subjects.faults import _rows
 
 KILLED = Struck("agent_killed", at=10.0, able_at=10.0)
@@ -53,8 +53,29 @@ def test_a_trial_is_whole_only_if_all_came_once_and_right(fault: str) -> None:
 def test_every_fault_has_a_row_and_pairs_are_no_ones_recovery() -> None:
     alone = trial([11.0, 12.0, 13.0, 14.0], KILLED)
     pair = trial([11.0, 40.0, 41.0, 42.0], KILLED, Struck("broker_killed", 10.0, 12.0))
-    rows = {row.name: row for row in _rows([alone, pair])}
+    rows = {row.name: row for row in _rows([alone, pair], 2)}
     assert rows["faults.delivered"].value == 8
     assert rows["faults.agent_killed"].value == pytest.approx(1.0)
     assert rows["faults.broker_killed"].value is None
     assert rows["faults.agent_killed"].met
+
+
+def test_every_kind_is_the_first_fault_of_as_many_trials_and_a_trial_can_be_repeated() -> None:
+    numbers = range(3 * len(FAULTS))
+    firsts = Counter(chosen(number)[0] for number in numbers)
+    assert firsts == dict.fromkeys(FAULTS, 3)
+    assert [chosen(number) for number in numbers] == [chosen(number) for number in numbers]
+    assert {len(chosen(number)) for number in numbers} == {1, 2}
+
+
+def test_a_trial_that_was_not_made_is_a_trial_that_failed() -> None:
+    rows = {row.name: row for row in _rows([trial([11.0, 12.0, 13.0, 14.0], KILLED)], 2)}
+    assert rows["faults.whole"].met is False
+    assert rows["faults.delivered"].met is False
+
+
+def test_a_cold_start_is_no_recovery_unless_that_is_what_failed() -> None:
+    cold = trial([11.0, 29.0, 30.0, 31.0], KILLED)
+    cold.cold = True
+    rows = {row.name: row for row in _rows([cold], 1)}
+    assert rows["faults.agent_killed"].value is None

@@ -115,7 +115,7 @@ def test_copies_of_strangers_that_are_dropped_end_nothing() -> None:
         second.say(dev.FrameDropped(at, "early", "nobody takes it from d", "d"))
     world.run_for(0.05)
     assert world.machine.state.counts["unplaced_sender"] == 20
-    assert world.machine.state.runs["r1"].items[2].drops == 0
+    assert world.machine.state.runs["r1"].items[2].drops == {}
     world.complete()
     assert results(world, 3)
 

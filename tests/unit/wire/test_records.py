@@ -27,7 +27,7 @@ from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
 from wire.messages.commands import Acknowledge, Cancel, CommandBatch, Open, Ping, Report, Send
 from wire.messages.events import EventBatch, FrameReceived, Inventory, Pong
-from wire.messages.requests import InputsStored, Request, Response, RunOptions, Submit
+from wire.messages.requests import InputsStored, Request, Response, Resume, RunOptions, Submit
 from wire.record import decode, encode
 from wire.topics import TABLE, Topics, check_party
 
@@ -149,6 +149,22 @@ def test_deep_nesting_and_numbers_that_are_none_are_refused() -> None:
     for text in ("[" * 100_000, '{"a": NaN}', '{"generation": 1e999}', "9" * 10_000):
         with pytest.raises(Malformed):
             decode(Assignment, text.encode())
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\uDFFF", "x\\uDbffy"])
+def test_half_a_pair_of_surrogates_is_refused_as_nothing_could_say_it_again(half: str) -> None:
+    for text in (
+        f'{{"type": "resume", "run": "{half}"}}',
+        f'{{"type": "resume", "run": "r", "{half}": 1}}',
+    ):
+        with pytest.raises(Malformed, match="not JSON"):
+            decode(Request, text.encode())
+
+
+def test_a_whole_pair_of_surrogates_is_one_character() -> None:
+    said = decode(Request, b'{"type": "resume", "run": "\\ud83d\\ude00"}')
+    assert said == Resume("\N{GRINNING FACE}")
+    assert decode(Request, encode(said)) == said
 
 
 def test_true_is_no_number() -> None:
