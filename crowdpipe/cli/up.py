@@ -83,6 +83,7 @@ def _tell(system: System, as_json: bool) -> None:
                 "broker_kind": system.broker.name,
                 "broker_told": system.broker.describe(),
                 "store": system.store.base,
+                "notice": system.orchestrator.notice,
             }
         )
         sys.stdout.flush()
@@ -91,6 +92,8 @@ def _tell(system: System, as_json: bool) -> None:
     print(f"broker        {system.broker.describe()}", flush=True)
     print(f"model store   {system.store.base}, in {home / 'store'}")
     print(f"orchestrator  {counted(len(models), 'model')}; its journal in {system.journal_folder}")
+    if system.orchestrator.notice is not None:
+        print(f"take note     {system.orchestrator.notice}")
     print()
     print("To add a phone, type here (it prints the line to type on the phone):")
     print(f"  {device_add_line(home, home_folder())}")
