@@ -35,9 +35,10 @@ def open_journal(
         return Journal(path, limit_nbytes, died), said
 
 
-def set_aside(path: Path) -> Path:
-    """Rename the file, and what SQLite has beside it; the new name has the time (UTC) in it."""
-    kept = _free_name(path)
+def set_aside(path: Path, why: str = "damaged") -> Path:
+    """Rename the file, and what SQLite has beside it; the new name has `why` and the time (UTC) in
+    it."""
+    kept = _free_name(path, why)
     try:
         for end in BESIDE:
             file = path.with_name(path.name + end)
@@ -45,15 +46,15 @@ def set_aside(path: Path) -> Path:
                 file.rename(kept.with_name(kept.name + end))
     except OSError as error:
         raise OperatorError(
-            f"the journal {path} is damaged and cannot be renamed: {error.strerror}; move it away"
+            f"the journal {path} cannot be kept aside: {error.strerror}; move it away"
         ) from None
     return kept
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(path: Path, why: str) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     names = (
-        path.with_name(f"{path.stem}-damaged-{stamp}{more}{path.suffix}")
+        path.with_name(f"{path.stem}-{why}-{stamp}{more}{path.suffix}")
         for more in ("", *(f"-{number}" for number in range(2, NAMES_LIMIT)))
     )
     return next(name for name in names if not name.exists())

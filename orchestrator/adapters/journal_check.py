@@ -29,13 +29,15 @@ WAL_MAGIC = (0x377F0682, 0x377F0683)
 def check_file(path: Path) -> None:
     """Raises `JournalDamaged`, which says what is wrong; nothing if there is no file yet. Raises
     `OperatorError` if the disk keeps us from looking."""
+    ahead = _Ahead.read(path)
     if not path.exists():
+        if ahead is not None:
+            raise JournalDamaged.of(path, "only what was written to it last is there")
         return
     if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
         raise JournalDamaged.of(path, "it may not be read and written")
     if path.stat().st_size == 0:
         raise JournalDamaged.of(path, "it is empty")
-    ahead = _Ahead.read(path)
     try:
         connection = connect(path, read_only=True)  # what is damaged stays as it was found
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from orchestrator.adapters.journal_file import BUSY_LIMIT_S, limit_pages
 
 FREE_PAGES = 256  # so many may lie in the file unused
-STEP_PAGES = 2048  # given back at a time: new records wait for that
+STEP_PAGES = 512  # given back at a time: new records wait for that
 RESERVE_NBYTES = 8 << 20
 FULL_NBYTES = 64 << 10  # with less, a disk is full
 

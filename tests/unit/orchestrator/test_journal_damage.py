@@ -195,6 +195,15 @@ def test_a_garbled_beginning_of_what_was_written_ahead_is_damage(killed: Path):
         Journal(killed)
 
 
+def test_what_was_written_ahead_to_a_file_that_is_gone_is_kept_aside(killed: Path):
+    killed.unlink()
+    journal, said = open_journal(killed, None, nobody)
+    assert said is not None
+    assert journal.replay() == ()
+    assert list(killed.parent.glob("journal-damaged-*.sqlite-wal"))
+    journal.close()
+
+
 def test_what_the_computer_was_at_when_its_power_went_is_no_damage(killed: Path):
     ahead = killed.with_name("journal.sqlite-wal")
     ahead.write_bytes(ahead.read_bytes()[:-1000])
