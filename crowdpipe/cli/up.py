@@ -47,6 +47,14 @@ def up(
             metavar="URL", help="Use this broker, as mqtt://host:port, instead of starting one."
         ),
     ] = None,
+    forget_after: Annotated[
+        float,
+        typer.Option(
+            metavar="DAYS",
+            min=0,
+            help="Forget phones that were not heard of for so long while this ran; 0 keeps them.",
+        ),
+    ] = 7.0,
     log: Annotated[str, typer.Option(metavar="LEVEL", help="|".join(LOG_LEVELS))] = "warning",
     as_json: Json = False,
 ) -> None:
@@ -58,7 +66,9 @@ def up(
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.serving.system import System, SystemSettings
 
-    settings = SystemSettings(home_of(home), host, broker_port, store_port, broker)
+    settings = SystemSettings(
+        home_of(home), host, broker_port, store_port, broker, forget_after
+    )
     try:
         with ending_signals_raise(), System(settings) as system:
             _tell(system, as_json)

@@ -208,6 +208,15 @@ class Journal(JournalReader):
         query = "DELETE FROM times WHERE model = ? OR device = ?"
         self._add("what segments took", lambda c: c.execute(query, (model, device)))
 
+    def store_absence(self, device: str, seconds: float) -> None:
+        query = "INSERT OR REPLACE INTO absences VALUES (?, ?)"
+        what = f"absence of {device}"
+        self._add(what, lambda c: c.execute(query, (device, seconds)), vital=False)
+
+    def forget_absence(self, device: str) -> None:
+        query = "DELETE FROM absences WHERE device = ?"
+        self._add(f"absence of {device}", lambda c: c.execute(query, (device,)))
+
     def close(self) -> None:
         """Write what waits, then close. Raises `TimedOut` if the disk does not take it."""
         with self._condition:

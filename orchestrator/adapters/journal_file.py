@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS outcomes (
 CREATE TABLE IF NOT EXISTS times (
     model TEXT NOT NULL, exact INTEGER NOT NULL, device TEXT NOT NULL, segment INTEGER NOT NULL,
     seconds REAL NOT NULL, PRIMARY KEY (model, exact, device, segment)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS absences (device TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID;
 """
 """`checksum`: CRC-32 of the frame; NULL where an earlier format stored it without."""
 UPGRADES = {

@@ -47,6 +47,11 @@ class JournalReader:
         rows = self._all("SELECT model, exact, device, segment, seconds FROM times", ())
         return tuple((row[0], bool(row[1]), row[2], row[3], row[4]) for row in rows)
 
+    def absences(self) -> tuple[tuple[str, float], ...]:
+        """For how many seconds devices that are away were not heard of."""
+        rows = self._all("SELECT device, seconds FROM absences", ())
+        return tuple((row[0], row[1]) for row in rows)
+
     def input_frame(self, run: str, item: int) -> bytes | None:
         """The stored frame of an input; None if it was forgotten."""
         return self._frame("inputs", run, item)

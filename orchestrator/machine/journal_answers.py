@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.devices import forgetting
 from orchestrator.machine.items import outcomes
 from orchestrator.machine.records.events import (
     InputStored,
@@ -35,6 +36,7 @@ def started(state: State, event: Started) -> None:
     state.models_by = state.now + GRACE_S
     state.agenda.look_at("orphans", "", state.models_by)
     state.estimates.restore(event.times)
+    forgetting.restore(state, event.absences)
     for stored in event.runs:
         _restore(state, stored)
 

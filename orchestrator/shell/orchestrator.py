@@ -223,7 +223,8 @@ class Orchestrator:
         generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
-        self._handle(Started(self._boot, generation, runs, self._settings.store_base, times))
+        base, absences = self._settings.store_base, self._journal.absences()
+        self._handle(Started(self._boot, generation, runs, base, times, absences))
         self._planner.start()
         self._watch.start()
         self._connection.start()

@@ -1,16 +1,15 @@
-"""Our own connection and generation, and devices that a person has forgotten."""
+"""Our own connection and generation."""
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import liveness, replacing
+from orchestrator.machine.devices import liveness
 from orchestrator.machine.plans import desired_state
 from orchestrator.machine.records.events import (
     Connected,
     Disconnected,
-    ForgetAsked,
     GenerationRaised,
 )
-from orchestrator.machine.records.instructions import ClearDevice, ForgetTimes, PublishState
+from orchestrator.machine.records.instructions import PublishState
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import models
 from wire import WIRE_VERSION
@@ -72,20 +71,3 @@ def _publish_state(state: State) -> None:
             )
         )
     )
-
-
-def forget_asked(state: State, event: ForgetAsked) -> None:
-    """Clear what it retained, and go on without it; it is met anew if it speaks again."""
-    device = state.devices.get(event.device)
-    if device is not None and device.life.state != "lost":
-        device.move("lost", state.now, "a person asked to forget it")
-    replacing.device_gone(state, event.device, f"{event.device} was forgotten")
-    state.devices.forget(event.device)
-    state.places.forget_device(event.device)
-    state.estimates.forget(event.device)
-    state.emit(ForgetTimes(device=event.device))
-    state.commands.drop(event.device)
-    published = state.published.pop(event.device, None)
-    if published is not None:
-        state.revisions[event.device] = published.revision  # if it comes back, it obeys higher ones
-    state.emit(ClearDevice(event.device))

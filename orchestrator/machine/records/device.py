@@ -91,6 +91,9 @@ class Device:
     claims: int = 0  # of a higher generation than ours, that were believed
     doubted: bool = False  # it did not answer, and has not said anything since
     doubts: tuple[int, float] = (0, float("-inf"))  # in a row that proved wrong, and when the last
+    absent_s: float = 0.0  # not heard of for so long, while we could hear, at `counted_at`
+    counted_at: float = float("-inf")
+    absence_kept: bool = False  # the journal has one
     missed_connection: str = ""  # whose residency came before its birth, and was not read
 
     @property
