@@ -66,9 +66,7 @@ def up(
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.serving.system import System, SystemSettings
 
-    settings = SystemSettings(
-        home_of(home), host, broker_port, store_port, broker, forget_after
-    )
+    settings = SystemSettings(home_of(home), host, broker_port, store_port, broker, forget_after)
     try:
         with ending_signals_raise(), System(settings) as system:
             _tell(system, as_json)

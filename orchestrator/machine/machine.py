@@ -78,6 +78,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("unproven", liveness.ask_unproven),
     ("device", liveness.check),
     ("absence", forgetting.check),
+    ("contested", sessions.say_contested),
     ("fleet", planning.device_came_or_went),
     ("refusal", starving.end_refusal),
     ("client", clients.check),

@@ -89,4 +89,3 @@ def test_ghosts_that_were_there_before_the_orchestrator_go_too(system: System):
     assert len(retained_of(system.broker, names)) == 3 * TIMES
     system.start(options=OPTIONS)
     assert_no_ghosts(system, names)
-

@@ -81,7 +81,11 @@ class VirtualOrchestrator:
         runs = self.journal.replay(now)
         absences = tuple(self.journal.absences.items())
         times = tuple(self.journal.times.values())
-        self.feed(ev.Started(f"o{self.boots}", self.journal.generation, runs, "http://:1", times, absences))
+        self.feed(
+            ev.Started(
+                f"o{self.boots}", self.journal.generation, runs, "http://:1", times, absences
+            )
+        )
         if self.world.model_there:
             self.feed(ev.ModelAdded(self.world.manifest))
         self.connect(clean=True)

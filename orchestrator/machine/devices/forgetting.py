@@ -41,6 +41,7 @@ def forget(state: State, name: str, why: str) -> None:
     state.emit(ForgetTimes(device=name))
     state.emit(ForgetAbsence(name))
     state.commands.drop(name)
+    state.contested.pop(name, None)
     published = state.published.pop(name, None)
     if published is not None:
         state.keep_revision(name, published.revision)  # if it comes back, it obeys higher ones

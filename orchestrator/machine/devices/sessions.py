@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import liveness
+from orchestrator.machine.devices import identities, liveness
 from orchestrator.machine.plans import desired_state
 from orchestrator.machine.records.events import (
     Connected,
@@ -14,6 +14,9 @@ from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import models
 from wire import WIRE_VERSION
 from wire.messages.state import OrchestratorState
+
+NEVER = float("inf")
+CONTESTED_COUNT = 16  # of so many people are told
 
 
 def connected(state: State, event: Connected) -> None:
@@ -68,6 +71,17 @@ def _publish_state(state: State) -> None:
                 version=state.options.version,
                 wire_version=WIRE_VERSION,
                 store_base=state.store_base,
+                contested=state.contested_said,
             )
         )
     )
+
+
+def say_contested(state: State, _: str) -> float:
+    """Which names two agents use, if that changed; when one of them may be over."""
+    names = identities.contested(state)
+    if names[:CONTESTED_COUNT] != state.contested_said:
+        state.contested_said = names[:CONTESTED_COUNT]
+        if state.connection is not None:
+            _publish_state(state)
+    return min(state.contested.values(), default=NEVER)

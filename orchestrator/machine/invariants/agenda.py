@@ -23,6 +23,12 @@ def check_agenda(state: State) -> None:
             _check_due(state, "attached", run.run, run.gather_until)
     for name, at in state.clear_at.items():
         _check_due(state, "clear", name, at)
+    _check_devices(state)
+
+
+def _check_devices(state: State) -> None:
+    for until in state.contested.values():
+        _check_due(state, "contested", "", until)
     for device in state.devices:
         if state.options.forget_s:
             _check_due(state, "absence", device.name, device.counted_at + LOOK_S)

@@ -63,6 +63,7 @@ class Device:
     keeper: Keeper | None = None
     connection: str = ""  # the id that proves life; never one of `ended`
     boot: str = ""
+    former_boots: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     capabilities: Capabilities | None = None
     telemetry: Telemetry | None = None
     draining: bool = False

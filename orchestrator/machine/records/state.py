@@ -69,6 +69,8 @@ class State:
         self.counts: Counter[str] = Counter()  # what was dropped or refused, by name
         # Ids of forgotten runs, with kind and reason of what to answer to those who still ask.
         self.tombstones: dict[str, tuple[str, str]] = {}
+        self.contested: dict[str, float] = {}  # names that two agents use, and until when we say so
+        self.contested_said: tuple[str, ...] = ()
         self.clear_at: dict[str, float] = {}  # when progress of forgotten runs is cleared
         self.published: dict[str, Assignment] = {}  # as each device was told last
         # The last revision that forgotten devices were told, the newest last.
@@ -131,7 +133,7 @@ class State:
             self.commands.post(device.name, Report())
 
     def keep_revision(self, device: str, revision: int) -> None:
-        """Of a device that is forgotten. One whose revision is not known any more says it itself."""
+        """Of a device that is forgotten. One of which it is not known any more says it itself."""
         self.revisions.pop(device, None)
         self.revisions[device] = revision
         while len(self.revisions) > TOMBSTONES_LIMIT:
