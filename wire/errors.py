@@ -163,6 +163,24 @@ class DiskFull(OperatorError):
     kind = "disk_full"
 
 
+class JournalDamaged(OperatorError):
+    """The orchestrator's journal is not what it wrote; `damage` says what is wrong in it."""
+
+    kind = "journal_damaged"
+
+    def __init__(self, reason: str = "", damage: str = "") -> None:
+        super().__init__(reason)
+        self.damage = damage
+
+    @classmethod
+    def of(cls, path: object, damage: str) -> JournalDamaged:
+        return cls(
+            f"the journal {path} is damaged: {damage}; start again: it is kept aside then, and a "
+            "new one begun without the runs in it (or restore a backup first)",
+            damage,
+        )
+
+
 class LoadFailed(OperatorError):
     """A device could not load its partition."""
 

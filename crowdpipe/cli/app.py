@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.cli import agent, demo, device, devices, model, plan, run, up, user, watch
+from crowdpipe.cli import agent, backup, demo, device, devices, model, plan, run, up, user, watch
 
 EXIT_CODES = """\b
 Exit codes:
@@ -32,7 +32,7 @@ def build() -> typer.Typer:
         epilog=EXIT_CODES,
     )
     app.callback()(root)
-    for module in (up, agent, plan, run, devices, watch, demo):
+    for module in (up, agent, plan, run, devices, watch, backup, demo):
         module.register(app)
     for group in (model, device, user):
         app.add_typer(group.build())

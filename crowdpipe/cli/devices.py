@@ -87,7 +87,7 @@ def _row(device: DeviceReport) -> tuple[str, ...]:
     budget = state.capabilities.memory_budget_nbytes if state and state.capabilities else None
     return (
         device.name,
-        state.status if state else "–",
+        _status(device),
         _battery(told),
         f"{told.temperature_c:.0f}" if told and told.temperature_c is not None else "–",
         show_nbytes(told.rss_nbytes if told else None),
@@ -96,6 +96,11 @@ def _row(device: DeviceReport) -> tuple[str, ...]:
         show_nbytes(residency.cached_nbytes if residency else None),
         _serves(residency) if residency and here else "–",
     )
+
+
+def _status(device: DeviceReport) -> str:
+    status = device.state.status if device.state else "–"
+    return f"{status}; another agent uses this name too" if device.contested else status
 
 
 def _battery(told: Telemetry | None) -> str:

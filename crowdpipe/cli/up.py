@@ -47,6 +47,14 @@ def up(
             metavar="URL", help="Use this broker, as mqtt://host:port, instead of starting one."
         ),
     ] = None,
+    forget_after: Annotated[
+        float,
+        typer.Option(
+            metavar="DAYS",
+            min=0,
+            help="Forget phones that were not heard of for so long while this ran; 0 keeps them.",
+        ),
+    ] = 7.0,
     log: Annotated[str, typer.Option(metavar="LEVEL", help="|".join(LOG_LEVELS))] = "warning",
     as_json: Json = False,
 ) -> None:
@@ -58,7 +66,7 @@ def up(
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.serving.system import System, SystemSettings
 
-    settings = SystemSettings(home_of(home), host, broker_port, store_port, broker)
+    settings = SystemSettings(home_of(home), host, broker_port, store_port, broker, forget_after)
     try:
         with ending_signals_raise(), System(settings) as system:
             _tell(system, as_json)
@@ -83,6 +91,7 @@ def _tell(system: System, as_json: bool) -> None:
                 "broker_kind": system.broker.name,
                 "broker_told": system.broker.describe(),
                 "store": system.store.base,
+                "notice": system.orchestrator.notice,
             }
         )
         sys.stdout.flush()
@@ -91,6 +100,8 @@ def _tell(system: System, as_json: bool) -> None:
     print(f"broker        {system.broker.describe()}", flush=True)
     print(f"model store   {system.store.base}, in {home / 'store'}")
     print(f"orchestrator  {counted(len(models), 'model')}; its journal in {system.journal_folder}")
+    if system.orchestrator.notice is not None:
+        print(f"take note     {system.orchestrator.notice}")
     print()
     print("To add a phone, type here (it prints the line to type on the phone):")
     print(f"  {device_add_line(home, home_folder())}")

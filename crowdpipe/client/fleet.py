@@ -24,7 +24,7 @@ from wire.messages.assignment import Assignment
 from wire.messages.model import ModelSummary
 from wire.messages.requests import Planned, RunOptions
 from wire.messages.residency import Residency
-from wire.messages.state import DeviceState
+from wire.messages.state import DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry
 from wire.outbox import Message
 from wire.record import decode
@@ -51,6 +51,7 @@ class DeviceReport:
     telemetry: Telemetry | None = None
     residency: Residency | None = None
     assignment: Assignment | None = None
+    contested: bool = False  # two agents use its name
 
 
 def models(broker: str | BrokerUrl | None = None) -> list[ModelSummary]:
@@ -64,6 +65,7 @@ def devices(broker: str | BrokerUrl | None = None) -> list[DeviceReport]:
     """Every device that was ever met and not forgotten, by name."""
     with _Look(broker_url(broker), tuple(_LEAVES)) as look:
         said = {leaf: look.read(kind, leaf, "d") for leaf, kind in _LEAVES.items()}
+        contested = look.contested()
     names = sorted({name for leaf in said.values() for name in leaf})
     return [
         DeviceReport(
@@ -72,6 +74,7 @@ def devices(broker: str | BrokerUrl | None = None) -> list[DeviceReport]:
             telemetry=said["telemetry"].get(name),
             residency=said["residency"].get(name),
             assignment=said["assignment"].get(name),
+            contested=name in contested,
         )
         for name in names
     ]
@@ -159,6 +162,17 @@ class _Look:
             except CrowdpipeError as error:
                 _log.warning("cannot read what is retained on %s: %s", topic, error)
         return found
+
+    def contested(self) -> tuple[str, ...]:
+        """Names that two agents use, as the orchestrator says."""
+        with self._changed:
+            said = self._said.get(self._topics.orchestrator_state)
+        try:
+            state: OrchestratorState | None = decode(OrchestratorState, said) if said else None
+        except CrowdpipeError as error:
+            _log.warning("cannot read what the orchestrator says of itself: %s", error)
+            return ()
+        return state.contested if state is not None else ()
 
     # --- the connection's listener ------------------------------------------------------------
 

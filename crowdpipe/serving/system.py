@@ -27,6 +27,7 @@ from crowdpipe.serving.addresses import WILDCARDS, check_own, own_address, reach
 from crowdpipe.serving.users import CLIENT
 from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
+from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.shell.orchestrator import Orchestrator
 from orchestrator.shell.settings import JOURNAL_FOLDER, make_settings
 from wire.broker_url import BrokerUrl
@@ -37,6 +38,8 @@ from wire.users import User
 LOOPBACK = "127.0.0.1"
 READY_LIMIT_S = 20.0
 LOOK_EVERY_S = 0.3
+FORGET_AFTER_DAYS = 7.0
+DAY_S = 86_400.0
 BROKER_STARTS, BROKER_STARTS_S = 4, 60.0  # a broker that ends more often has a fault of its own
 
 _log = logging.getLogger("crowdpipe.up")
@@ -45,13 +48,15 @@ _log = logging.getLogger("crowdpipe.up")
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
     """`host` is where broker and store listen; port 0 picks a free one. With `broker`, that one
-    is used and none is started."""
+    is used and none is started. Devices that were not heard of for `forget_after_days` while this
+    ran are forgotten; 0 keeps them."""
 
     home: Path
     host: str = LOOPBACK
     broker_port: int = 0
     store_port: int = 0
     broker: str | None = None
+    forget_after_days: float = FORGET_AFTER_DAYS
 
 
 class System:
@@ -107,6 +112,7 @@ class System:
             store=self.store.base.replace("http://", f"http://{me.name}:{quote(me.secret)}@"),
             home=self.journal_folder,
             store_base=self._base_for_devices(),
+            options=OrchestratorOptions(forget_s=self.settings.forget_after_days * DAY_S),
         )
         self.orchestrator = Orchestrator(made)
         self.orchestrator.start()

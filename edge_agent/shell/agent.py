@@ -29,6 +29,7 @@ from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.agent_folder import AgentFolder
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
+from edge_agent.adapters.store.replacements import STEADY_S, Replacements
 from edge_agent.adapters.store.spool import Spool
 from edge_agent.adapters.store.work_note import WorkNote
 from edge_agent.machine.machine import AgentMachine
@@ -59,6 +60,8 @@ MOVED_SAMPLE_S = 0.5  # after something that changes how much memory we take
 MOVING = (PartitionReady, PartitionGone, TaskExecuted)
 VERIFY_S = 600.0  # between looks for a cached blob that was not verified for long
 DRAIN_S = 10.0  # what is left to say at the end may take this long
+NEVER = float("inf")
+ONE_NAME = "stop one of the two, or give this one a name of its own"
 DEVICE = ConnectionPolicy(
     first_delay_s=0.5,
     longest_delay_s=30.0,
@@ -123,6 +126,7 @@ class AgentShell:
         self._validated = validated
         self._boot = mint()
         self._note = WorkNote(folder.work_note, self._boot)
+        self._replacements = Replacements(folder.replacements)
         self._mailbox = Mailbox()
         topics = Topics(settings.control_root, settings.data_root)
         name, broker = settings.name, settings.broker
@@ -175,6 +179,8 @@ class AgentShell:
             inbound,
         )
         self._sample_at = self._verify_at = 0.0
+        self._connect_at: float | None = None
+        self._steady_at = NEVER
         self.unclean = False
 
     def ask_to_stop(self, reason: str) -> None:
@@ -192,7 +198,8 @@ class AgentShell:
         collect_and_trim()  # starting leaves some 0.7 MB behind
         self._executor.start()
         self._handle(Started(self._boot, cached, self._note.last_work))
-        self._connection.start()
+        self._connect_at = time.monotonic() + self._replacements.pause_s
+        self._say_pause()
         _log.info("agent %s: %d blobs cached", self._settings.name, len(cached))
         self._verify_at = time.monotonic() + VERIFY_S
         try:
@@ -204,8 +211,39 @@ class AgentShell:
             _log.info("ignored, dropped or failed in this boot: %s", counts or "nothing")
         failure = self._outbound.failure or self._inbound.failure
         if failure is not None:
-            raise failure
+            raise self._explained(failure)
         return 0
+
+    def _say_pause(self) -> None:
+        count, pause_s = self._replacements.count, self._replacements.pause_s
+        if count:
+            _log.warning(
+                "%s, and took it over %s: waiting %.0f s before taking it back; %s",
+                self._another,
+                "once" if count == 1 else f"{count} times",
+                pause_s,
+                ONE_NAME,
+            )
+
+    @property
+    def _another(self) -> str:
+        return f"another agent uses the name {self._settings.name}"
+
+    def _explained(self, failure: CrowdpipeError) -> CrowdpipeError:
+        if not isinstance(failure, Replaced):
+            return failure
+        self._replacements.add()
+        return Replaced(f"{self._another}: {ONE_NAME}")
+
+    def _keep_name(self, now: float) -> None:
+        """Connect when it is time to, and note when nobody else has had our name for long."""
+        if self._connect_at is not None and now >= self._connect_at:
+            self._connect_at = None
+            self._steady_at = now + STEADY_S
+            self._connection.start()
+        if now >= self._steady_at:
+            self._steady_at = NEVER
+            self._replacements.clear()
 
     def _turn(self) -> None:
         """Wait for the next event or the next time that something is due; handle it."""
@@ -213,6 +251,7 @@ class AgentShell:
         if event is not None:
             self._handle(event)
         now = time.monotonic()
+        self._keep_name(now)
         if now >= self._sample_at:
             self._sample_at = now + SAMPLE_S
             self._handle(TelemetryRead(self._telemetry.read()))
@@ -226,7 +265,8 @@ class AgentShell:
 
     def _due_at(self) -> float:
         times = (self._machine.wake_at(), self._courier.wake_at(), self._sample_at)
-        return min(time_s for time_s in (*times, self._verify_at) if time_s is not None)
+        ours = (self._verify_at, self._connect_at, self._steady_at)
+        return min(time_s for time_s in (*times, *ours) if time_s is not None)
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, MOVING):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from wire.errors import OperatorError
 
+JOURNAL = "journal.sqlite"
+
 
 class HomeFolder:
     """Made if need be, readable by its owner alone. Raises `OperatorError` if it is in use."""
@@ -28,7 +30,7 @@ class HomeFolder:
 
     @property
     def journal(self) -> Path:
-        return self.path / "journal.sqlite"
+        return self.path / JOURNAL
 
     def close(self) -> None:
         self._lock.close()

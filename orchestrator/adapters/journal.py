@@ -13,6 +13,7 @@ import logging
 import sqlite3
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from bus.vital_thread import VitalThread
-from orchestrator.adapters.journal_file import MENDING, connect, open_file
-from orchestrator.run_record import Outcome, RunRecord, StoredRun
-from wire.errors import CrowdpipeError, DiskFull, OperatorError, TimedOut, TooLarge
-from wire.messages.requests import RunOptions
-from wire.record import decode, encode
+from orchestrator.adapters.journal_check import check_file
+from orchestrator.adapters.journal_file import damage_in, open_file
+from orchestrator.adapters.journal_reader import JournalReader, Time
+from orchestrator.adapters.journal_space import JournalSpace, is_full
+from orchestrator.run_record import Outcome, RunRecord
+from wire.errors import (
+    CrowdpipeError,
+    DiskFull,
+    JournalDamaged,
+    OperatorError,
+    TimedOut,
+    TooLarge,
+)
+from wire.record import encode
 
 QUEUE_LIMIT = 4096  # records that wait for the disk; at the bound, or …
 QUEUE_LIMIT_NBYTES = 64 << 20  # … at this many bytes, whoever adds one waits
@@ -33,11 +43,11 @@ BATCH_NBYTES = 16 << 20  # one sync covers at most this much, so that nobody wai
 BATCH_LIMIT = 256
 FRAME_LIMIT_NBYTES = 900 << 20  # SQLite keeps no longer value
 CLOSE_LIMIT_S = 60.0
+QUIET_S = 1.0
 
 _log = logging.getLogger("crowdpipe.orchestrator.journal")
 
 
-Time = tuple[str, bool, str, int, float]  # model, exact, device, segment, seconds
 Done = Callable[[CrowdpipeError | None], None]
 OutcomeDone = Callable[[Outcome | None, CrowdpipeError | None], None]
 GenerationDone = Callable[[int | None, CrowdpipeError | None], None]
@@ -47,16 +57,19 @@ Work = Callable[[sqlite3.Connection], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """`nbytes` of frames; without any, it may take what is kept for a full disk if `vital`."""
+
     what: str
     work: Work
     nbytes: int
     answer: Answer | None
+    vital: bool
 
 
-class Journal:
+class Journal(JournalReader):
     """`limit_nbytes` bounds the file; beyond it, and on a full disk, records are refused with
-    `DiskFull`. `died` is told if it can write nothing any more. Raises `OperatorError` if the
-    file cannot be opened or is another's."""
+    `DiskFull`. `died` is told if it can write nothing any more, or is found damaged. Raises
+    `JournalDamaged`, or `OperatorError` if the file cannot be opened."""
 
     def __init__(
         self,
@@ -64,109 +77,22 @@ class Journal:
         limit_nbytes: int | None = None,
         died: Callable[[CrowdpipeError], None] = lambda error: None,
     ) -> None:
-        self._path = path
         self._died = died
         self._failure: CrowdpipeError | None = None
         self._condition = threading.Condition()
         self._waiting: deque[_Entry] = deque()
         self._waiting_nbytes = 0
         self._closing = False
-        self._reading = threading.Lock()
+        self._pause_s: float | None = QUIET_S  # after it, without a record, room is given back
+        check_file(path)
         try:
             self._writer = open_file(path, limit_nbytes)
-            self._reader = connect(path)
+            super().__init__(path)
         except (sqlite3.Error, OSError) as error:
-            raise OperatorError(f"cannot open the journal {path}: {error}; {MENDING}") from None
+            raise OperatorError(f"cannot open the journal {path}: {error}") from None
+        self._space = JournalSpace(path, self._writer, limit_nbytes)
         self._thread = VitalThread("journal", self._run, self._end)
         self._thread.start()
-
-    # --- reading ------------------------------------------------------------------------------
-
-    @property
-    def generation(self) -> int:
-        """The highest on disk; 0 before the first."""
-        row = self._one("SELECT value FROM facts WHERE name = 'generation'", ())
-        return int(row[0]) if row else 0
-
-    def replay(self) -> tuple[StoredRun, ...]:
-        """Every run on disk, the oldest first."""
-        rows = self._all(
-            "SELECT run, party, model_name, model, options, count, stored_at, fault_kind, "
-            "fault_reason FROM runs ORDER BY rowid",
-            (),
-        )
-        return tuple(self._replayed(*row) for row in rows)
-
-    def times(self) -> tuple[Time, ...]:
-        """What segments took on devices."""
-        rows = self._all("SELECT model, exact, device, segment, seconds FROM times", ())
-        return tuple((row[0], bool(row[1]), row[2], row[3], row[4]) for row in rows)
-
-    def input_frame(self, run: str, item: int) -> bytes | None:
-        """The stored frame of an input; None if it was forgotten."""
-        row = self._one("SELECT frame FROM inputs WHERE run = ? AND item = ?", (run, item))
-        return row[0] if row else None
-
-    def result_frame(self, run: str, item: int) -> bytes | None:
-        """The stored frame of a result; None if it was acknowledged or was an error."""
-        row = self._one("SELECT frame FROM outcomes WHERE run = ? AND item = ?", (run, item))
-        return row[0] if row else None
-
-    def input_nbytes(self, run: str, item: int) -> int | None:
-        """Length of an input's frame; None if it was forgotten."""
-        query = "SELECT length(frame) FROM inputs WHERE run = ? AND item = ?"
-        row = self._one(query, (run, item))
-        return row[0] if row else None
-
-    def result_nbytes(self, run: str, item: int) -> int | None:
-        """Length of a result's frame; None if it was acknowledged or was an error."""
-        query = "SELECT length(frame) FROM outcomes WHERE run = ? AND item = ?"
-        row = self._one(query, (run, item))
-        return row[0] if row else None
-
-    def _replayed(
-        self,
-        run: str,
-        party: str,
-        model_name: str,
-        model: str,
-        options: bytes,
-        count: int | None,
-        stored_at: float,
-        fault_kind: str | None,
-        fault_reason: str | None,
-    ) -> StoredRun:
-        inputs = self._all("SELECT item FROM inputs WHERE run = ? ORDER BY item", (run,))
-        rows = self._all(
-            "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? ORDER BY item",
-            (run,),
-        )
-        outcomes = tuple(Outcome(row[0], row[1], row[2], bool(row[3])) for row in rows)
-        return StoredRun(
-            run=run,
-            party=party,
-            model_name=model_name,
-            model=model,
-            options=decode(RunOptions, options),
-            count=count,
-            inputs=tuple(row[0] for row in inputs),
-            outcomes=outcomes,
-            age_s=max(0.0, time.time() - stored_at),
-            fault=None if fault_kind is None else (fault_kind, fault_reason or ""),
-        )
-
-    def _one(self, query: str, values: tuple[Any, ...]) -> Any:
-        return next(iter(self._all(query, values)), None)
-
-    def _all(self, query: str, values: tuple[Any, ...]) -> list[Any]:
-        """Raises `OperatorError` if the file is damaged, or the disk does not give it."""
-        try:
-            with self._reading:
-                return self._reader.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise OperatorError(
-                f"cannot read the journal {self._path}: {error}; {MENDING}"
-            ) from None
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -196,24 +122,25 @@ class Journal:
             record.count,
             time.time(),
         )
-        frames = [(record.run, item, frame) for item, frame in inputs]
+        frames = [(record.run, item, frame, zlib.crc32(frame)) for item, frame in inputs]
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)", values
             )
-            connection.executemany("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?)", frames)
+            connection.executemany("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?, ?)", frames)
 
         nbytes = sum(len(frame) for _, frame in inputs)
-        self._add(f"run {record.run}", work, nbytes, lambda _, error: done(error))
+        self._add(f"run {record.run}", work, nbytes, lambda _, error: done(error), vital=False)
 
     def store_input(self, run: str, item: int, frame: bytes, done: Done) -> None:
-        values = (run, item, frame)
+        values = (run, item, frame, zlib.crc32(frame))
         self._add(
             f"input {run}/{item}",
-            lambda c: c.execute("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?)", values),
+            lambda c: c.execute("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?, ?)", values),
             len(frame),
             lambda _, error: done(error),
+            vital=False,
         )
 
     def store_outcome(
@@ -221,10 +148,12 @@ class Journal:
     ) -> None:
         """`done` gets the item's outcome on disk: this one, or the one that was there first."""
 
+        checksum = None if frame is None else zlib.crc32(frame)
+
         def work(connection: sqlite3.Connection) -> Outcome:
             connection.execute(
-                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, 0, ?)",
-                (run, outcome.item, outcome.kind, outcome.reason, frame),
+                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, 0, ?, ?)",
+                (run, outcome.item, outcome.kind, outcome.reason, frame, checksum),
             )
             rows = connection.execute(
                 "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? AND item = ?",
@@ -233,7 +162,8 @@ class Journal:
             item, kind, reason, acknowledged = rows.fetchone()
             return Outcome(item, kind, reason, bool(acknowledged))
 
-        self._add(f"outcome {run}/{outcome.item}", work, len(frame or b""), done)
+        what = f"outcome {run}/{outcome.item}"
+        self._add(what, work, len(frame or b""), done, vital=frame is None)
 
     def store_count(self, run: str, count: int) -> None:
         self._add(
@@ -250,7 +180,10 @@ class Journal:
 
     def acknowledge(self, run: str, items: tuple[int, ...]) -> None:
         """The client has these outcomes: their frames go, that they were stays."""
-        query = "UPDATE outcomes SET acknowledged = 1, frame = NULL WHERE run = ? AND item = ?"
+        query = (
+            "UPDATE outcomes SET acknowledged = 1, frame = NULL, checksum = NULL "
+            "WHERE run = ? AND item = ?"
+        )
         pairs = [(run, item) for item in items]
         self._add(f"acknowledgement of {run}", lambda c: c.executemany(query, pairs))
 
@@ -269,11 +202,20 @@ class Journal:
     def store_times(self, times: Sequence[Time]) -> None:
         """Each in the place of what was known of the same segment on the same device."""
         query = "INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?, ?)"
-        self._add("what segments took", lambda c: c.executemany(query, times))
+        self._add("what segments took", lambda c: c.executemany(query, times), vital=False)
 
     def forget_times(self, model: str | None, device: str | None) -> None:
         query = "DELETE FROM times WHERE model = ? OR device = ?"
         self._add("what segments took", lambda c: c.execute(query, (model, device)))
+
+    def store_absence(self, device: str, seconds: float) -> None:
+        query = "INSERT OR REPLACE INTO absences VALUES (?, ?)"
+        what = f"absence of {device}"
+        self._add(what, lambda c: c.execute(query, (device, seconds)), vital=False)
+
+    def forget_absence(self, device: str) -> None:
+        query = "DELETE FROM absences WHERE device = ?"
+        self._add(f"absence of {device}", lambda c: c.execute(query, (device,)))
 
     def close(self) -> None:
         """Write what waits, then close. Raises `TimedOut` if the disk does not take it."""
@@ -283,11 +225,18 @@ class Journal:
         self._thread.join(CLOSE_LIMIT_S)
         if self._thread.is_alive():
             raise TimedOut(f"the journal was not written within {CLOSE_LIMIT_S:g} s")
-        with self._reading:
-            self._reader.close()
+        self._close_reader()
         self._writer.close()
 
-    def _add(self, what: str, work: Work, nbytes: int = 0, answer: Answer | None = None) -> None:
+    def _add(
+        self,
+        what: str,
+        work: Work,
+        nbytes: int = 0,
+        answer: Answer | None = None,
+        *,
+        vital: bool = True,
+    ) -> None:
         if nbytes > FRAME_LIMIT_NBYTES and answer is not None:
             answer(None, TooLarge(f"{what}: the journal keeps no {nbytes} bytes in one piece"))
             return
@@ -296,7 +245,7 @@ class Journal:
                 raise self._failure
             if not self._condition.wait_for(self._has_room, WAIT_LIMIT_S):
                 raise TimedOut(f"waited {WAIT_LIMIT_S:g} s for the journal's disk ({self._path})")
-            self._waiting.append(_Entry(what, work, nbytes, answer))
+            self._waiting.append(_Entry(what, work, nbytes, answer, vital))
             self._waiting_nbytes += nbytes
             self._condition.notify_all()
 
@@ -312,15 +261,34 @@ class Journal:
             self._condition.notify_all()
         self._died(error)
 
+    def _found_damage(self, damage: CrowdpipeError) -> None:
+        if self._failure is None:
+            self._end(damage)
+
     def _run(self) -> None:
-        while True:
+        while self._failure is None:
             with self._condition:
-                self._condition.wait_for(lambda: self._waiting or self._closing)
-                if not self._waiting:
+                pause_s = self._pause_s
+                self._condition.wait_for(lambda: self._waiting or self._closing, pause_s)
+                if self._closing and not self._waiting:
                     return
                 batch = self._take()
                 self._condition.notify_all()
-            self._write(batch)
+            if batch:
+                self._pause_s = QUIET_S
+                self._write(batch)
+            else:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Nobody waits for us: give back room. On a full disk there may be none for that."""
+        try:
+            self._pause_s = 0.0 if self._space.tidy() else None
+        except sqlite3.Error as error:
+            self._pause_s = QUIET_S if is_full(self._path, error) else None
+            damage = damage_in(self._path, error)
+            if damage is not None:
+                self._found_damage(damage)
 
     def _take(self) -> list[_Entry]:
         batch: list[_Entry] = []
@@ -358,11 +326,28 @@ class Journal:
         return results
 
     def _refuse(self, entry: _Entry, error: Exception) -> None:
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        said = f"the journal could not keep {entry.what}: {error}"
-        refusal = DiskFull(f"{said}; make room for {self._path}") if full else OperatorError(said)
+        refusal = self._refusal(entry.what, error)
+        if isinstance(refusal, DiskFull) and entry.vital:
+            try:
+                with self._space.reserve_open():
+                    results = self._commit([entry])
+            except Exception as again:
+                refusal = self._refusal(entry.what, again)
+            else:
+                _tell(entry, results[0], None)
+                return
         _log.error("%s", refusal)
         _tell(entry, None, refusal)
+        if isinstance(refusal, JournalDamaged):
+            self._found_damage(refusal)
+
+    def _refusal(self, what: str, error: Exception) -> CrowdpipeError:
+        said = f"the journal could not keep {what}: {error}"
+        if not isinstance(error, sqlite3.Error):
+            return OperatorError(said)
+        if is_full(self._path, error):
+            return DiskFull(f"{said}; make room for {self._path}")
+        return damage_in(self._path, error) or OperatorError(said)
 
 
 def _tell(entry: _Entry, result: Any, error: CrowdpipeError | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.devices import forgetting
 from orchestrator.machine.items import outcomes
 from orchestrator.machine.records.events import (
     InputStored,
@@ -35,6 +36,7 @@ def started(state: State, event: Started) -> None:
     state.models_by = state.now + GRACE_S
     state.agenda.look_at("orphans", "", state.models_by)
     state.estimates.restore(event.times)
+    forgetting.restore(state, event.absences)
     for stored in event.runs:
         _restore(state, stored)
 
@@ -112,6 +114,8 @@ def outcome_stored(state: State, event: OutcomeStored) -> None:
     if run is None or item is None or item.state != "ending":
         state.counts["unknown_record"] += 1
         return
+    if item.index not in run.stored:  # it ended without an input
+        credits.stored(state, run, item.index)
     outcomes.outcome_stored(state, run, event.outcome)
 
 
@@ -131,8 +135,7 @@ def failed(state: State, event: JournalFailed) -> None:
         return
     if event.what == "input" and item.state == "storing":
         state.budget.spool(run, -item.nbytes)
-        item.has_input = False
-        credits.stored(state, run, item.index)
+        item.has_input = False  # its client keeps it until the error is on disk
         outcomes.fail(state, item, event.kind, event.reason)
     elif event.what == "outcome" and item.state == "ending":
         _outcome_refused(state, run, item, event)

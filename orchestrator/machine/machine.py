@@ -11,7 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.machine import journal_answers, search_answers
-from orchestrator.machine.devices import liveness, reports, residencies, result_frames, sessions
+from orchestrator.machine.devices import (
+    forgetting,
+    liveness,
+    reports,
+    residencies,
+    result_frames,
+    sessions,
+)
 from orchestrator.machine.invariants.everything import validate
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans import (
@@ -70,6 +77,8 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("idle", liveness.ask_silent),
     ("unproven", liveness.ask_unproven),
     ("device", liveness.check),
+    ("absence", forgetting.check),
+    ("contested", sessions.say_contested),
     ("fleet", planning.device_came_or_went),
     ("refusal", starving.end_refusal),
     ("client", clients.check),
@@ -189,6 +198,6 @@ HANDLERS: dict[type[Event], Callable[[State, Any], None]] = {
     OutcomeStored: journal_answers.outcome_stored,
     JournalFailed: journal_answers.failed,
     PlanSearched: search_answers.answered,
-    ForgetAsked: sessions.forget_asked,
+    ForgetAsked: forgetting.forget_asked,
     Ticked: _ticked,
 }

@@ -19,6 +19,7 @@ from bus.listener import Subscription
 from orchestrator import __version__
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal
+from orchestrator.adapters.journal_aside import open_journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.adapters.store_watch import StoreWatch
 from orchestrator.machine.machine import OrchestratorMachine
@@ -47,7 +48,8 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 
 
 class Orchestrator:
-    """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself."""
+    """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself;
+    `notice`, once started, is a sentence for the person if its journal had to be begun anew."""
 
     def __init__(self, settings: OrchestratorSettings, *, validated: bool = False) -> None:
         """`validated`: every invariant is checked after every event, at a cost."""
@@ -58,6 +60,8 @@ class Orchestrator:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._failure: CrowdpipeError | None = None
+        self.notice: str | None = None
+        self._journal: Journal
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._machine = OrchestratorMachine(settings.options)
 
@@ -77,7 +81,7 @@ class Orchestrator:
         settings = self._settings
         self._home = HomeFolder(settings.home)
         try:
-            self._journal = Journal(
+            self._journal, self.notice = open_journal(
                 self._home.journal,
                 settings.journal_limit_nbytes,
                 died=lambda error: self._inbound.ended(error),
@@ -219,7 +223,8 @@ class Orchestrator:
         generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
         times = tuple(SegmentTime(*each) for each in self._journal.times())
-        self._handle(Started(self._boot, generation, runs, self._settings.store_base, times))
+        base, absences = self._settings.store_base, self._journal.absences()
+        self._handle(Started(self._boot, generation, runs, base, times, absences))
         self._planner.start()
         self._watch.start()
         self._connection.start()

@@ -75,6 +75,8 @@ class Outbound:
                 [astuple(each) for each in said.times]
             ),
             told.ForgetTimes: lambda said: journal.forget_times(said.model, said.device),
+            told.StoreAbsence: lambda said: journal.store_absence(said.device, said.absent_s),
+            told.ForgetAbsence: lambda said: journal.forget_absence(said.device),
             told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),
             told.ForgetInputs: lambda said: journal.forget_inputs(said.run, said.items),
             told.ForgetRun: self._forget_run,

@@ -25,6 +25,7 @@ class Journal:
     def __init__(self) -> None:
         self.generation = 0
         self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
+        self.absences: dict[str, float] = {}
         self.runs: dict[str, KeptRun] = {}
         self.ever: dict[tuple[str, int], str | None] = {}
         self.told: set[tuple[str, int]] = set()  # errors that a full disk did not keep

@@ -143,6 +143,11 @@ class Storm(RuleBasedStateMachine):
         self._agent(which).faults.append(fault)
         self._then()
 
+    @rule(which=WHICH, hours=st.sampled_from([-5.0, 0.01, 5.0]))
+    def a_devices_clock_jumps(self, which: int, hours: float) -> None:
+        self._agent(which).jump_clock(3600.0 * hours)
+        self._then()
+
     @rule(run=st.integers(0, RUNS_LIMIT - 1), item=st.integers(0, 11))
     def an_item_ends_who_runs_it_from_now_on(self, run: int, item: int) -> None:
         at = (f"run{run}", item)

@@ -188,6 +188,12 @@ class VirtualAgent:
     def now(self) -> float:
         return self.world.clock.now + self.offset_s
 
+    def jump_clock(self, seconds: float) -> None:
+        """Its clock is another by so much; while a process runs none goes back, nor ever below 0."""
+        by = abs(seconds) if self.running else seconds
+        self.offset_s = max(self.offset_s + by, -self.world.clock.now)
+        self.feed(happened.Ticked())
+
     def feed(self, event: happened.Event) -> None:
         if not self.running:
             return

@@ -79,8 +79,13 @@ class VirtualOrchestrator:
         self.generations.append(self.journal.generation)
         now = self.world.clock.now
         runs = self.journal.replay(now)
+        absences = tuple(self.journal.absences.items())
         times = tuple(self.journal.times.values())
-        self.feed(ev.Started(f"o{self.boots}", self.journal.generation, runs, "http://:1", times))
+        self.feed(
+            ev.Started(
+                f"o{self.boots}", self.journal.generation, runs, "http://:1", times, absences
+            )
+        )
         if self.world.model_there:
             self.feed(ev.ModelAdded(self.world.manifest))
         self.connect(clean=True)
@@ -271,6 +276,12 @@ class VirtualOrchestrator:
                 run.fault = (each.kind, each.reason)
 
         self._later(SYNC_S, stored)
+
+    def _do_StoreAbsence(self, each: ins.StoreAbsence) -> None:  # noqa: N802
+        self.journal.absences[each.device] = each.absent_s
+
+    def _do_ForgetAbsence(self, each: ins.ForgetAbsence) -> None:  # noqa: N802
+        self.journal.absences.pop(each.device, None)
 
     def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
         for time in each.times:

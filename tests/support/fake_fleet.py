@@ -63,6 +63,7 @@ class World:
         self.runs: dict[str, ev.StoredRun] = {}
         self.inputs: dict[str, dict[int, None]] = {}
         self.finals: dict[str, dict[int, ev.Outcome]] = {}
+        self.absences: dict[str, float] = {}
         self.times: dict[tuple[str, bool, str, int], SegmentTime] = {}
         self.feeding: dict[str, tuple[int, int]] = {}
         self.parties: dict[str, str] = {}  # whose runs are not the client's
@@ -90,8 +91,9 @@ class World:
             )
             for name, run in self.runs.items()
         )
+        absences = tuple(self.absences.items())
         times = tuple(self.times.values())
-        self._handle(ev.Started(f"o{self.starts}", self.starts, runs, "http://:1", times))
+        self._handle(ev.Started(f"o{self.starts}", self.starts, runs, "http://:1", times, absences))
         self._handle(ev.ModelAdded(self.manifest))
         self._handle(ev.Connected(f"oc{self.starts}"))
         for name, assignment in list(self.retained.items()):
@@ -227,6 +229,12 @@ class World:
     def _do_ForgetInputs(self, each: ins.ForgetInputs) -> None:  # noqa: N802
         for item in each.items:
             self.inputs.get(each.run, {}).pop(item, None)
+
+    def _do_StoreAbsence(self, each: ins.StoreAbsence) -> None:  # noqa: N802
+        self.absences[each.device] = each.absent_s
+
+    def _do_ForgetAbsence(self, each: ins.ForgetAbsence) -> None:  # noqa: N802
+        self.absences.pop(each.device, None)
 
     def _do_StoreTimes(self, each: ins.StoreTimes) -> None:  # noqa: N802
         for time in each.times:

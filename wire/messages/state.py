@@ -60,6 +60,8 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorState:
+    """`contested`: names of devices that two agents use, some of them if there are many."""
+
     status: Status
     connection: str
     boot: str
@@ -67,3 +69,4 @@ class OrchestratorState:
     version: str
     wire_version: int
     store_base: str = ""
+    contested: tuple[str, ...] = ()

@@ -35,6 +35,10 @@ class AgentFolder:
     def work_note(self) -> Path:
         return self.path / "at-work"
 
+    @property
+    def replacements(self) -> Path:
+        return self.path / "replaced"
+
     def close(self) -> None:
         self._lock.close()
 

@@ -70,6 +70,13 @@ def goes_on(state: State, device: Device) -> None:
     _withdraw_load(state, device, _loading(device))
 
 
+def excuse(state: State, device: Device) -> None:
+    """Something else than its work ended it."""
+    goes_on(state, device)
+    device.running = None
+    device.reside({})
+
+
 def _withdraw_load(state: State, device: Device, part: PartitionId | None) -> None:
     found = _placed(state, part) if part is not None else None
     if found is not None:

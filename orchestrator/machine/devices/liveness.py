@@ -8,7 +8,7 @@ start anew.
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import deaths, patience
+from orchestrator.machine.devices import deaths, identities, patience
 from orchestrator.machine.devices.replacing import device_drains, device_gone
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import DeviceStateSeen
@@ -65,6 +65,7 @@ def _birth(state: State, device: Device, told: DeviceState) -> None:
         state.counts["stale_birth"] += 1
         return
     fresh = told.boot != device.boot
+    identities.born(state, device, told)
     _adopt(state, device, told)
     device.draining = told.status == "draining"
     if fresh:
@@ -85,6 +86,7 @@ def _adopt(state: State, device: Device, told: DeviceState) -> None:
     if told.boot != device.boot:
         if device.boot:
             _rebooted(state, device, told)
+            device.former_boots.append(device.boot)
         device.boot = told.boot
     else:
         deaths.goes_on(state, device)

@@ -1,20 +1,22 @@
-"""Our own connection and generation, and devices that a person has forgotten."""
+"""Our own connection and generation."""
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import liveness, replacing
+from orchestrator.machine.devices import identities, liveness
 from orchestrator.machine.plans import desired_state
 from orchestrator.machine.records.events import (
     Connected,
     Disconnected,
-    ForgetAsked,
     GenerationRaised,
 )
-from orchestrator.machine.records.instructions import ClearDevice, ForgetTimes, PublishState
+from orchestrator.machine.records.instructions import PublishState
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import models
 from wire import WIRE_VERSION
 from wire.messages.state import OrchestratorState
+
+NEVER = float("inf")
+CONTESTED_COUNT = 16  # of so many people are told
 
 
 def connected(state: State, event: Connected) -> None:
@@ -69,23 +71,17 @@ def _publish_state(state: State) -> None:
                 version=state.options.version,
                 wire_version=WIRE_VERSION,
                 store_base=state.store_base,
+                contested=state.contested_said,
             )
         )
     )
 
 
-def forget_asked(state: State, event: ForgetAsked) -> None:
-    """Clear what it retained, and go on without it; it is met anew if it speaks again."""
-    device = state.devices.get(event.device)
-    if device is not None and device.life.state != "lost":
-        device.move("lost", state.now, "a person asked to forget it")
-    replacing.device_gone(state, event.device, f"{event.device} was forgotten")
-    state.devices.forget(event.device)
-    state.places.forget_device(event.device)
-    state.estimates.forget(event.device)
-    state.emit(ForgetTimes(device=event.device))
-    state.commands.drop(event.device)
-    published = state.published.pop(event.device, None)
-    if published is not None:
-        state.revisions[event.device] = published.revision  # if it comes back, it obeys higher ones
-    state.emit(ClearDevice(event.device))
+def say_contested(state: State, _: str) -> float:
+    """Which names two agents use, if that changed; when one of them may be over."""
+    names = identities.contested(state)
+    if names[:CONTESTED_COUNT] != state.contested_said:
+        state.contested_said = names[:CONTESTED_COUNT]
+        if state.connection is not None:
+            _publish_state(state)
+    return min(state.contested.values(), default=NEVER)

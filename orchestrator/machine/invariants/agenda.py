@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.devices.forgetting import LOOK_S
 from orchestrator.machine.invariants.checks import check
 from orchestrator.machine.records.agenda import Look, Name
 from orchestrator.machine.records.run import Run
@@ -22,7 +23,15 @@ def check_agenda(state: State) -> None:
             _check_due(state, "attached", run.run, run.gather_until)
     for name, at in state.clear_at.items():
         _check_due(state, "clear", name, at)
+    _check_devices(state)
+
+
+def _check_devices(state: State) -> None:
+    for until in state.contested.values():
+        _check_due(state, "contested", "", until)
     for device in state.devices:
+        if state.options.forget_s:
+            _check_due(state, "absence", device.name, device.counted_at + LOOK_S)
         for part, refusal in device.refused.items():
             _check_due(state, "refusal", (device.name, part), refusal.until)
         if device.life.state == "alive" and device.name not in state.devices.silent:

@@ -17,6 +17,8 @@ Look = Literal[
     "attached",  # run: its attached inputs are here, or have waited long enough
     "device",  # device: its lease, and whether it must answer a ping
     "unproven",  # "": devices of which only retained words are known are asked in turn
+    "absence",  # device: how long nobody heard of it, and whether it is to be forgotten
+    "contested",  # "": names that two agents use are told to people
     "fleet",  # device: it came, or went, for plans that wait for one or use it
     "refusal",  # device and partition: it may be asked for it again
     "idle",  # "": devices that were not heard of are asked, because work waits

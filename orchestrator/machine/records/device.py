@@ -63,6 +63,7 @@ class Device:
     keeper: Keeper | None = None
     connection: str = ""  # the id that proves life; never one of `ended`
     boot: str = ""
+    former_boots: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     capabilities: Capabilities | None = None
     telemetry: Telemetry | None = None
     draining: bool = False
@@ -92,6 +93,9 @@ class Device:
     answer_by: float = float("-inf")  # a device with work is to have answered its ping by then
     doubted_at: float | None = None  # since then it has not answered, nor said anything
     doubts: tuple[int, float] = (0, float("-inf"))  # in a row that proved wrong, and when the last
+    absent_s: float = 0.0  # not heard of for so long, while we could hear, at `counted_at`
+    counted_at: float = float("-inf")
+    absence_kept: bool = False  # the journal has one
     missed_connection: str = ""  # whose residency came before its birth, and was not read
 
     @property

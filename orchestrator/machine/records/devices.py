@@ -73,6 +73,7 @@ class Devices:
             device = self._devices[name] = Device(name, life, self)
             self.device_changed(device)
             self._agenda.look("device", name)
+            self._agenda.look("absence", name)
         return device
 
     def forget(self, name: str) -> None:
@@ -83,6 +84,7 @@ class Devices:
             device.keeper = None
             self._list(device, usable=False, hopeful=False)
             self._agenda.forget("device", name)
+            self._agenda.forget("absence", name)
 
     def reachable(self, name: str | None) -> bool:
         device = self.get(name)

@@ -33,6 +33,7 @@ class Started:
     runs: tuple[StoredRun, ...]
     store_base: str
     times: tuple[SegmentTime, ...] = ()
+    absences: tuple[tuple[str, float], ...] = ()  # by device, in seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,21 @@ class ForgetTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreAbsence:
+    """For so many seconds in all a device was not heard of. Nobody waits for it."""
+
+    device: str
+    absent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetAbsence:
+    """The device is back, or forgotten."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreAcknowledged:
     """The client has these outcomes: their bytes may go."""
 
@@ -217,6 +232,8 @@ Instruction = (
     | StoreEnding
     | StoreTimes
     | ForgetTimes
+    | StoreAbsence
+    | ForgetAbsence
     | StoreAcknowledged
     | ForgetInputs
     | ForgetRun

@@ -13,6 +13,8 @@ class OrchestratorOptions:
 
     `lease_s`: silence after which a device that holds work is given up. `ping_every_s`,
     `ping_wait_s`: how often an idle device is asked, and how long for an answer.
+    `forget_s`: a device that was not heard of for so long while the orchestrator ran is forgotten
+    (0: never).
     `client_lease_s`: silence after which a client's runs wait, and give their room to others;
     `client_gone_s`: silence after which they end. `no_device_s`: how long a run waits for a
     device to come. `item_limit_s`: how long an item may be without any progress, and `rounds` how
@@ -39,6 +41,7 @@ class OrchestratorOptions:
     lease_s: float = 35.0
     ping_every_s: float = 30.0
     ping_wait_s: float = 5.0
+    forget_s: float = 7 * 86_400.0
     client_lease_s: float = 60.0
     client_gone_s: float = 300.0
     settle_s: float = 2.0

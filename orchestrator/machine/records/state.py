@@ -33,7 +33,7 @@ from wire.messages.assignment import Assignment
 from wire.messages.commands import Report
 from wire.messages.requests import Response
 
-TOMBSTONES_LIMIT = 1000  # ids of forgotten runs that are still known to have been
+TOMBSTONES_LIMIT = 1000  # forgotten runs, and devices, that are still known to have been
 REPORT_EVERY_S = 2.0
 
 
@@ -69,9 +69,11 @@ class State:
         self.counts: Counter[str] = Counter()  # what was dropped or refused, by name
         # Ids of forgotten runs, with kind and reason of what to answer to those who still ask.
         self.tombstones: dict[str, tuple[str, str]] = {}
+        self.contested: dict[str, float] = {}  # names that two agents use, and until when we say so
+        self.contested_said: tuple[str, ...] = ()
         self.clear_at: dict[str, float] = {}  # when progress of forgotten runs is cleared
         self.published: dict[str, Assignment] = {}  # as each device was told last
-        # The last revision that forgotten devices were told, one for each that a person named.
+        # The last revision that forgotten devices were told, the newest last.
         self.revisions: dict[str, int] = {}
         self.out: list[Instruction] = []
         self.inputs: list[SendInput] = []
@@ -129,6 +131,13 @@ class State:
         if device.reachable and self.now - device.reported_at >= REPORT_EVERY_S:
             device.reported_at = self.now
             self.commands.post(device.name, Report())
+
+    def keep_revision(self, device: str, revision: int) -> None:
+        """Of a device that is forgotten. One of which it is not known any more says it itself."""
+        self.revisions.pop(device, None)
+        self.revisions[device] = revision
+        while len(self.revisions) > TOMBSTONES_LIMIT:
+            del self.revisions[next(iter(self.revisions))]
 
     def leave_tombstone(self, run: str, kind: str, reason: str) -> None:
         """Remember how it ended, for a client that did not hear it."""

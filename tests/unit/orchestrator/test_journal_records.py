@@ -226,30 +226,6 @@ def test_a_run_that_ended_without_an_open_item_is_replayed_with_what_ended_it_fi
     journal.close()
 
 
-def read_all(path: Path) -> None:
-    journal = Journal(path)
-    try:
-        journal.replay()
-        for item in range(200):
-            journal.input_frame("r1", item)
-    finally:
-        journal.close()
-
-
-def test_a_damaged_journal_is_told_with_what_to_do(tmp_path: Path, answers: Answers):
-    path = tmp_path / "journal.sqlite"
-    journal = Journal(path)
-    journal.store_run(RUN, answers.to("run"))
-    for item in range(200):
-        journal.store_input("r1", item, b"x" * 4000, answers.to("input"))
-    journal.close()
-    data = bytearray(path.read_bytes())
-    data[len(data) // 4 :] = b"\xff" * (len(data) - len(data) // 4)
-    path.write_bytes(data)
-    with pytest.raises(OperatorError, match=r"journal\.sqlite.*move the file away"):
-        read_all(path)
-
-
 FORMAT_1 = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
@@ -314,21 +290,6 @@ def test_whoever_fails_on_an_answer_stops_nobody(journal: Journal, answers: Answ
     journal.store_run(RUN, fail)
     journal.store_input("r1", 0, b"input", answers.to("input"))
     assert answers.next() == ("input", (None,))
-
-
-def test_a_journal_of_another_format_is_left_alone(tmp_path: Path):
-    path = tmp_path / "journal.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version=99")
-    with pytest.raises(OperatorError, match="format 99"):
-        Journal(path)
-
-
-def test_a_file_that_is_no_journal_is_a_typed_error(tmp_path: Path):
-    path = tmp_path / "journal.sqlite"
-    path.write_bytes(b"these are not the pages of a database" * 100)
-    with pytest.raises(OperatorError, match="cannot open the journal"):
-        Journal(path)
 
 
 WRITER = """

@@ -257,6 +257,18 @@ def test_a_disk_that_refuses_an_input_or_an_outcome_fails_the_item(what: str) ->
     assert world.outcomes["r1", 0] == ["disk_full"]
 
 
+def test_an_input_that_the_disk_refuses_stays_with_its_client_until_the_error_is_on_disk() -> None:
+    world = world_of("a")
+    for what in ("input", "outcome"):
+        refused = ev.JournalFailed(what, "r1", 0, "disk_full", "no space left")  # type: ignore[arg-type] # one of them
+        name = f"_do_Store{what.capitalize()}"
+        setattr(world, name, lambda each, refused=refused: world.tell(refused))
+    world.submit(items=1)
+    world.run_for(5.0)
+    assert world.outcomes["r1", 0] == ["disk_full"]
+    assert not any(each.ranges for each in told(world, req.InputsStored))
+
+
 def test_a_removed_model_ends_its_runs_and_leaves_the_devices() -> None:
     world = world_of("a", compute_s=1.0)
     world.submit(items=3)

@@ -1,0 +1,140 @@
+"""A home in one file: its users with their secrets, the journal, and models if asked for.
+
+A tar file, so that a person can look into it; `restore` reads it back. The journal is copied by
+SQLite while the orchestrator goes on writing: what was on disk at one moment, whole. Not in it are
+what is made anew at each start (the broker's files), and what devices keep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import sqlite3
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker_config.credentials import FILE_NAME as USERS
+from model_store.blobs import FolderBlobs
+from model_store.manifests import Manifests, read_manifest
+from orchestrator.adapters.home import JOURNAL
+from orchestrator.adapters.journal_check import check_file
+from orchestrator.adapters.journal_file import connect
+from orchestrator.shell.settings import JOURNAL_FOLDER
+from wire.errors import BlobMissing, OperatorError, UnknownModel, UserError
+from wire.record import encode
+
+FORMAT = 1
+HEAD = "backup.json"
+BLOBS, MANIFESTS = "store/blobs", "store/manifests"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupHead:
+    """The first member. `digests`: SHA-256 of the members that do not carry their own name."""
+
+    format: int
+    made_at: str
+    digests: dict[str, str]
+    models: tuple[str, ...]
+
+
+def back_up(home: Path, file: Path, *, models: bool = False) -> BackupHead:
+    """Write `file`, readable by its owner alone, whole or not at all. Raises `UserError` if it is
+    there already, `OperatorError` if the home has nothing to keep or the disk no room."""
+    if file.exists():
+        raise UserError(f"{file} is there already; choose another name")
+    if not (home / USERS).exists():
+        raise OperatorError(f"{home} is no home of crowdpipe: there are no users in it")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".backup-", dir=file.absolute().parent) as folder:
+            made = Path(folder) / "backup.tar"
+            head = _write(home, made, Path(folder), models)
+            os.link(made, file)  # unlike a rename it never replaces another's
+    except FileExistsError:
+        raise UserError(f"{file} is there already; choose another name") from None
+    except OSError as error:
+        raise OperatorError(f"cannot write {file}: {error.strerror or error}") from None
+    return head
+
+
+def _write(home: Path, made: Path, folder: Path, models: bool) -> BackupHead:
+    kept = {USERS: home / USERS}
+    journal = home / JOURNAL_FOLDER / JOURNAL
+    if journal.exists():
+        kept[f"{JOURNAL_FOLDER}/{JOURNAL}"] = _copied(journal, folder / JOURNAL)
+    blobs = FolderBlobs(home / "store")
+    manifests = Manifests(home / "store", blobs)
+    names = tuple(manifests.names()) if models else ()
+    contents = {name: path.read_bytes() for name, path in kept.items() if name == USERS}
+    digests = {
+        name: hashlib.sha256(contents[name]).hexdigest() if name in contents else _digest(path)
+        for name, path in kept.items()
+    }
+    head = BackupHead(FORMAT, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), digests, names)
+    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as out:
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            _add_bytes(tar, HEAD, encode(head, indent=2))
+            for name, path in kept.items():
+                if name in contents:
+                    _add_bytes(tar, name, contents[name])
+                else:
+                    _add_file(tar, name, path)
+            for name in names:
+                _add_model(tar, blobs, manifests, name)
+        out.flush()
+        os.fsync(out.fileno())
+    return head
+
+
+def _copied(journal: Path, copy: Path) -> Path:
+    """The journal as it is at one moment, in one file. Raises `JournalDamaged`."""
+    try:
+        source, target = connect(journal, read_only=True), sqlite3.connect(copy)
+        try:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode=DELETE")
+        finally:
+            target.close()
+            source.close()
+    except sqlite3.Error as error:
+        raise OperatorError(f"cannot copy the journal {journal}: {error}") from None
+    check_file(copy)
+    return copy
+
+
+def _add_model(tar: tarfile.TarFile, blobs: FolderBlobs, manifests: Manifests, name: str) -> None:
+    """Content first, manifest last; one that is removed meanwhile is left out."""
+    try:
+        data = manifests.get(name)
+        for blob in read_manifest(name, data).blobs:
+            if f"{BLOBS}/{blob.digest}" not in tar.getnames():
+                _add_file(tar, f"{BLOBS}/{blob.digest}", blobs.path(blob.digest))
+    except (UnknownModel, FileNotFoundError):
+        if name in manifests.names():
+            raise BlobMissing(f"model {name} is not whole; add it again, or leave it") from None
+        return
+    _add_bytes(tar, f"{MANIFESTS}/{name}.json", data)
+
+
+def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = len(data), 0o600, int(time.time())
+    tar.addfile(member, io.BytesIO(data))
+
+
+def _add_file(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    with path.open("rb") as file:
+        member = tarfile.TarInfo(name)
+        member.size = os.fstat(file.fileno()).st_size
+        member.mode, member.mtime = 0o600, int(time.time())
+        tar.addfile(member, file)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,147 @@
+"""What `backup` wrote becomes a home again: all of it is checked before anything is put in place.
+
+Names in the file are compared with the few that a backup has, never used as paths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import IO
+
+from broker_config.credentials import FILE_NAME as USERS
+from broker_config.private_file import write_private
+from crowdpipe.home import hold_home
+from crowdpipe.serving.backup import BLOBS, FORMAT, HEAD, MANIFESTS, BackupHead
+from model_store.blobs import FolderBlobs
+from model_store.manifests import MAX_MANIFEST_NBYTES, Manifests
+from orchestrator.adapters.home import JOURNAL, HomeFolder
+from orchestrator.adapters.journal_aside import set_aside
+from orchestrator.adapters.journal_check import check_file
+from orchestrator.shell.settings import JOURNAL_FOLDER
+from wire.errors import CrowdpipeError, OperatorError, UserError
+from wire.record import decode
+from wire.users import read_users
+
+CHUNK_NBYTES = 1 << 20
+SMALL_NBYTES = 64 << 20  # the head and the users
+JOURNAL_MEMBER = f"{JOURNAL_FOLDER}/{JOURNAL}"
+
+
+def restore(file: Path, home: Path, *, replace: bool = False) -> BackupHead:
+    """Raises `UserError` if the file is no whole backup, or if the home has users or a journal of
+    its own: with `replace` these are kept aside. `HomeTaken` if it is being served."""
+    with (
+        hold_home(home),
+        closing(HomeFolder(home / JOURNAL_FOLDER)),
+        tempfile.TemporaryDirectory(prefix=".restore-", dir=home) as folder,
+    ):
+        present = [path for path in _places(home) if path.exists()]
+        if present and not replace:
+            raise UserError(
+                f"{present[0]} is there already; give another --home, or --replace to keep what "
+                "is there aside"
+            )
+        try:
+            with tarfile.open(file, "r:") as tar:
+                return _restore(tar, home, Path(folder))
+        except (tarfile.TarError, EOFError) as error:
+            raise UserError(f"{file} is no backup, or not a whole one: {error}") from None
+        except OSError as error:
+            raise OperatorError(f"cannot restore {file}: {error.strerror or error}") from None
+
+
+def _places(home: Path) -> tuple[Path, Path]:
+    return home / USERS, home / JOURNAL_FOLDER / JOURNAL
+
+
+def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
+    head = _head(tar)
+    for name in head.digests:
+        _take_out(tar, name, head, folder)
+    users = (folder / USERS).read_bytes()
+    read_users(users)
+    if (folder / JOURNAL).exists():
+        check_file(folder / JOURNAL)
+    _restore_models(tar, home, head)
+    users_at, journal_at = _places(home)
+    set_aside(users_at, "replaced")
+    write_private(users_at, users)
+    set_aside(journal_at, "replaced")
+    if (folder / JOURNAL).exists():
+        (folder / JOURNAL).rename(journal_at)
+    return head
+
+
+def _head(tar: tarfile.TarFile) -> BackupHead:
+    member = tar.next()
+    if member is None or member.name != HEAD:
+        raise UserError("this is no backup of crowdpipe: its first member is another")
+    try:
+        head: BackupHead = decode(BackupHead, _small(tar, member))
+    except CrowdpipeError as error:
+        raise UserError(f"the backup's first member cannot be read: {error}") from None
+    if head.format != FORMAT:
+        raise UserError(f"the backup has format {head.format}; this program reads {FORMAT}")
+    if USERS not in head.digests or not head.digests.keys() <= {USERS, JOURNAL_MEMBER}:
+        raise UserError("the backup lists other things than a backup has")
+    return head
+
+
+def _take_out(tar: tarfile.TarFile, name: str, head: BackupHead, folder: Path) -> None:
+    """Into `folder`, if its bytes are those that were put in."""
+    seen = hashlib.sha256()
+    with (folder / Path(name).name).open("xb") as target:
+        for chunk in _chunks(_open(tar, name)):
+            seen.update(chunk)
+            target.write(chunk)
+        target.flush()
+        os.fsync(target.fileno())
+    if seen.hexdigest() != head.digests[name]:
+        raise UserError(f"the backup is damaged: {name} is not what was put into it")
+
+
+def _restore_models(tar: tarfile.TarFile, home: Path, head: BackupHead) -> None:
+    """Beside those that are there. Each blob is checked against its name, and a manifest is taken
+    only with all its blobs."""
+    if not head.models:
+        return
+    blobs = FolderBlobs(home / "store")
+    manifests = Manifests(home / "store", blobs)
+    for member in tar.getmembers():
+        if member.name.startswith(f"{BLOBS}/"):
+            digest = member.name.removeprefix(f"{BLOBS}/")
+            if blobs.size(digest) is None:
+                blobs.put(_chunks(_open(tar, member.name)), digest)
+    for name in head.models:
+        at = f"{MANIFESTS}/{name}.json"
+        if at in tar.getnames():  # else it was removed meanwhile
+            manifests.put(name, _small(tar, tar.getmember(at), MAX_MANIFEST_NBYTES))
+
+
+def _open(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    try:
+        source = tar.extractfile(name)
+    except KeyError:
+        source = None
+    if source is None:
+        raise UserError(f"the backup is not whole: {name} is missing")
+    return source
+
+
+def _small(tar: tarfile.TarFile, member: tarfile.TarInfo, limit: int = SMALL_NBYTES) -> bytes:
+    if member.size > limit:
+        raise UserError(f"the backup is damaged: {member.name} has {member.size} bytes")
+    with _open(tar, member.name) as source:
+        return source.read()
+
+
+def _chunks(source: IO[bytes]) -> Iterator[bytes]:
+    with source:
+        while chunk := source.read(CHUNK_NBYTES):
+            yield chunk
