@@ -16,7 +16,7 @@ from tests.support.agent_process import ROOT
 from tests.support.models import WIDTH, mlp
 from tests.support.mqtt_client import MqttClient
 from tests.support.orchestrated import TOPICS, System
-from wire.messages.requests import RunProgress
+from wire.messages.progress import RunProgress
 from wire.record import decode
 
 LIMIT_S = 60.0

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 
 from orchestrator.machine.items.recovery import resend_all
+from orchestrator.machine.plans import moves
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, PlanKey
@@ -258,7 +259,9 @@ def spread_out(state: State, plan: Plan) -> None:
         ranked = rank(others, plan.want.policy, state.options.cached_share)
         ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
         if ranked and ranked[0].tier < MUST_EVICT_TIER:
+            before = placement.device or ""
             take(state, plan, placement, f"{ranked[0].device} can keep it resident")
+            moves.vacate(state, plan, before, [placement], f"{ranked[0].device} came")
             if plan.in_flight:
                 assign(state, plan, placement, "a device of its own came")
             else:
@@ -299,6 +302,7 @@ def _crowded(plan: Plan) -> list[Placement]:
 def _give(state: State, plan: Plan, placement: Placement, device: str, why: str) -> None:
     _close_barriers(state, plan)
     placement.give(device, state.now, why)
+    state.agenda.look("moves", plan.key)
     known = state.devices.get(device)
     if known is not None and known.status_of(placement.partition) == "resident":
         placement.life.move("resident", state.now, "it already was")
