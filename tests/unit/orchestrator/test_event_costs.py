@@ -137,6 +137,7 @@ def collected(crowd: Crowd) -> Iterator[ev.Event]:
     for index in NUMBERS():
         run = f"left{index}"
         crowd.begin(run, model)
+        crowd.store(run, 0, model)
         crowd.tell(ev.RequestArrived(CLIENT, req.LeaveRun(run)))
         yield ev.RequestArrived(other, req.CollectRun(run, model.digest))
         assert crowd.machine.state.runs[run].party == other
