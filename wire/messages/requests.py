@@ -279,9 +279,9 @@ class Collected:
     items: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        before = -1
+        before = -2
         for first, last in self.items:
-            if not before < first <= last < ITEMS_LIMIT:
+            if not before + 1 < first <= last < ITEMS_LIMIT:
                 raise ValueError(f"items {first} to {last} after {before}")
             before = last
 
