@@ -13,7 +13,7 @@ from crowdpipe.cli.runs import Run
 if TYPE_CHECKING:
     from crowdpipe.cli.run_view import RunView
     from crowdpipe.client.collection import Collection
-    from crowdpipe.items_file import Arrays
+    from crowdpipe.items_file import Arrays, Layout
     from wire.broker_url import BrokerUrl
     from wire.errors import CrowdpipeError
     from wire.messages.progress import RunProgress
@@ -77,12 +77,17 @@ def _collect(
         with session.collect(found.run) as results:
             done, failed = _take(results, names, view)
             whole = list(done) == list(range(found.count or 0))
-            layout = (
-                "batch" if batch and whole else "one" if whole and len(done) == 1 else "numbered"
-            )
             if done:
+                layout = _layout(len(done), batch) if whole else "numbered"
                 write_items(output, layout, list(done.values()), list(done))
     return len(done), failed
+
+
+def _layout(count: int, batch: bool) -> Layout:
+    """Of all items of a run."""
+    if batch:
+        return "batch"
+    return "one" if count == 1 else "numbered"
 
 
 def _take(

@@ -60,8 +60,8 @@ _log = logging.getLogger("crowdpipe.client")
 
 class Line:
     """Connected inside a `with`, to `broker`, as a client of its user's. `on_wait` is told, in the
-    thread here, what keeps a run from going on, and an empty text once it goes on; `on_news`, what happened to
-    a run."""
+    thread here, what keeps a run from going on, and an empty text once it goes on; `on_news`, what
+    happened to a run."""
 
     def __init__(
         self,

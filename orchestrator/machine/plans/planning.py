@@ -18,9 +18,9 @@ from orchestrator.machine.plans.assigning import (
     choose,
     offers_on,
     ranges_as_placed,
-    spread_out,
     take,
 )
+from orchestrator.machine.plans.spreading import spread_out
 from orchestrator.machine.plans.starving import end_starving, give_up, is_broken, starve
 from orchestrator.machine.records.events import PlanSearched
 from orchestrator.machine.records.placement import placement_of
