@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 
 from orchestrator.machine.items.recovery import resend_all
+from orchestrator.machine.plans import moves
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, PlanKey
@@ -235,7 +236,9 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
 
 def hand_over(state: State, plan: Plan, placement: Placement, choice: Choice, why: str) -> None:
     """Give it to this device in the place of the one that has it."""
+    before = placement.device or ""
     take(state, plan, placement, why)
+    moves.vacate(state, plan, before, [placement], why)
     placement.choose(choice)
     _put(state, plan, placement, choice.device, why)
 
