@@ -6,6 +6,7 @@ In a terminal a bar, with what happened above it; elsewhere plain lines, some se
 from __future__ import annotations
 
 import time
+from collections import deque
 from types import TracebackType
 
 from rich.progress import (
@@ -20,6 +21,7 @@ from crowdpipe.cli.console import notes
 from crowdpipe.cli.quantities import counted
 
 LINE_EVERY_S = 5.0
+RATE_OVER_S, SAMPLE_EVERY_S = 10.0, 0.25
 GOES_ON = "It goes on."
 
 
@@ -40,7 +42,8 @@ class RunView:
         )
         self._title, self._total, self._done = title, 0, 0
         self._task = self._bar.add_task(title, total=None, rate="")
-        self._begun_at = self._line_at = time.monotonic()
+        self._line_at = time.monotonic()
+        self._samples: deque[tuple[float, int]] = deque([(self._line_at, 0)])
         self._waiting = False
 
     def of(self, total: int) -> RunView:
@@ -66,11 +69,21 @@ class RunView:
     def so_far(self, done: int) -> None:
         """So many items have their outcome."""
         self._done, now = done, time.monotonic()
-        rate = f"{done / max(1e-6, now - self._begun_at):.1f} a second"
+        rate = f"{self._rate(now):.1f} a second"
         self._bar.update(self._task, completed=done, rate=rate)
         if not self._console.is_terminal and now >= self._line_at + LINE_EVERY_S:
             self._line_at = now
             self._say(f"{done} of {counted(self._total, 'item')}, {rate}")
+
+    def _rate(self, now: float) -> float:
+        """Items a second, over the last while."""
+        samples = self._samples
+        if now >= samples[-1][0] + SAMPLE_EVERY_S:
+            samples.append((now, self._done))
+        while len(samples) > 1 and samples[1][0] < now - RATE_OVER_S:
+            samples.popleft()
+        since, before = samples[0]
+        return (self._done - before) / max(SAMPLE_EVERY_S, now - since)
 
     def wait(self, reason: str) -> None:
         """What keeps it from going on; nothing if it is empty."""

@@ -297,7 +297,7 @@ class ClientMachine:
         elif run.state == "submitting":
             self._out.append(ins.TellExpected(run.name, run.expect(told.items)))
             self._move(run, "accepted")
-            run.unsure = True  # have it sent what there is
+            run.unsure, run.news = True, told.news  # have it sent what there is
             steps.progress(run, self._now)
             self._note_wait(run, None)
 

@@ -187,7 +187,7 @@ class ClientRun:
     def submit_at(self) -> float:
         """When to submit, for the first time or again."""
         whole = self.count is not None and self.offered >= self.count
-        at_once = self.submitted or self.full or whole
+        at_once = self.submitted or self.full or whole or self.asked.collect
         return self.repeat_at if at_once else self.begun_at + FIRST_S
 
     def deadline(self, around: Surroundings) -> float:

@@ -272,11 +272,13 @@ class RunNews:
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The run is this session's now. `items`: ranges [first, last] of those whose outcome comes;
-    of the others another session has it, or they never were."""
+    of the others another session has it, or they never were. `news`: the stamp of what happened
+    before, which need not be told any more."""
 
     type: ClassVar[str] = "collected"
     run: str
     items: tuple[tuple[int, int], ...]
+    news: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         before = -2

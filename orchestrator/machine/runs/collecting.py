@@ -53,8 +53,8 @@ def collect(state: State, party: str, asked: CollectRun) -> None:
         state.emit(StoreParty(run.run, party))
     run.hand_over(party, state.now)
     _close_inputs(state, run)
-    run.happenings.tell_again()
-    state.respond(party, Collected(run.run, _to_come(run)))
+    news = (state.generation, run.happenings.count)
+    state.respond(party, Collected(run.run, _to_come(run), news))
     if run.obstacle is not None:
         obstacles.tell(state, run)
 
