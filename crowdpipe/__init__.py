@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from crowdpipe.client.fleet import devices as devices
     from crowdpipe.client.fleet import models as models
     from crowdpipe.client.fleet import plan as plan
+    from crowdpipe.client.run_list import cancel as cancel
+    from crowdpipe.client.run_list import runs as runs
     from crowdpipe.client.session import Session as Session
 
 __version__ = "0.1.0"
-__all__ = ["Session", "__version__", "devices", "errors", "models", "plan"]
+__all__ = ["Session", "__version__", "cancel", "devices", "errors", "models", "plan", "runs"]
 
 _PLACES = {
     "Session": "crowdpipe.client.session",
+    "cancel": "crowdpipe.client.run_list",
+    "runs": "crowdpipe.client.run_list",
     "devices": "crowdpipe.client.fleet",
     "models": "crowdpipe.client.fleet",
     "plan": "crowdpipe.client.fleet",

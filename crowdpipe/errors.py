@@ -36,6 +36,7 @@ from wire.errors import (
     TimedOut,
     TooLarge,
     UnknownModel,
+    UnknownRun,
     UserError,
 )
 
@@ -70,5 +71,6 @@ __all__ = [
     "TimedOut",
     "TooLarge",
     "UnknownModel",
+    "UnknownRun",
     "UserError",
 ]

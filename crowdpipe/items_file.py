@@ -141,12 +141,25 @@ def _numbered(path: Path, arrays: Arrays) -> list[Arrays]:
     return [items[item] for item in range(len(items))]
 
 
-def write_items(path: Path, layout: Layout, results: Sequence[Mapping[str, NDArray[Any]]]) -> bool:
-    """Write results as the inputs were laid out; replaces the file whole or not at all.
+def check_folder(path: Path) -> None:
+    """Raises `UserError` if there is no folder to write the file into."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder} to write results into")
+
+
+def write_items(
+    path: Path,
+    layout: Layout,
+    results: Sequence[Mapping[str, NDArray[Any]]],
+    items: Sequence[int] | None = None,
+) -> bool:
+    """Write results as the inputs were laid out; replaces the file whole or not at all. `items`:
+    their numbers, if not from 0.
 
     False if results of a batch differ in shape, so that they could only be written numbered.
     """
-    keyed, as_asked = _keyed(layout, results)
+    keyed, as_asked = _keyed(layout, results, items or range(len(results)))
     partial = path.with_name(f".{path.name}.partial")
     try:
         with zipfile.ZipFile(partial, "w") as archive:
@@ -166,7 +179,9 @@ def _write_array(archive: zipfile.ZipFile, key: str, array: NDArray[Any]) -> Non
         np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _keyed(layout: Layout, results: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[Arrays, bool]:
+def _keyed(
+    layout: Layout, results: Sequence[Mapping[str, NDArray[Any]]], items: Sequence[int]
+) -> tuple[Arrays, bool]:
     if layout == "one":
         return dict(results[0]), True
     if layout == "batch" and _same_shapes(results):
@@ -174,7 +189,7 @@ def _keyed(layout: Layout, results: Sequence[Mapping[str, NDArray[Any]]]) -> tup
         return {name: np.stack([result[name] for result in results]) for name in names}, True
     numbered = {
         f"{item}/{name}": array
-        for item, result in enumerate(results)
+        for item, result in zip(items, results, strict=True)
         for name, array in result.items()
     }
     return numbered, layout == "numbered"

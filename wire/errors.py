@@ -62,6 +62,12 @@ class UnknownModel(UserError):
     kind = "unknown_model"
 
 
+class UnknownRun(UserError):
+    """No run of this user's is called so: it never was, or is over and was collected."""
+
+    kind = "unknown_run"
+
+
 class InvalidInput(UserError):
     """An input's name, element type or shape is not what the model takes."""
 

@@ -17,6 +17,20 @@ class Spans:
         for item in items:
             self.add(item)
 
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> Spans:
+        """From ranges [first, last], ascending, with at least one item missing between two."""
+        spans = cls()
+        spans._spans = [[first, last] for first, last in ranges]
+        spans._count = sum(last - first + 1 for first, last in spans._spans)
+        return spans
+
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """What is missing below the highest, as ranges."""
+        ends = [-1, *(last for _, last in self._spans)]
+        pairs = zip(ends, (first for first, _ in self._spans), strict=False)
+        return tuple((end + 1, first - 1) for end, first in pairs if end + 1 < first)
+
     def add(self, item: int) -> bool:
         """Whether it was new."""
         at = bisect_right(self._spans, [item, _BEYOND])

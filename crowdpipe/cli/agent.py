@@ -12,6 +12,7 @@ import typer
 from crowdpipe.cli.options import Home, example, home_of
 
 BROKER_VARIABLE = "CROWDPIPE_AGENT_BROKER"
+CACHE_VARIABLE = "CROWDPIPE_AGENT_CACHE"
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +31,10 @@ def agent(
         str | None, typer.Option(metavar="SIZE", help="What partitions may take, as 256MiB.")
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where segments are kept.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where segments are kept; else in the home, if one is named."
+        ),
     ] = None,
     log: Annotated[str, typer.Option(metavar="LEVEL", help="debug|info|warning|error")] = "info",
     home: Home = None,
@@ -42,8 +46,16 @@ def agent(
     os.environ[BROKER_VARIABLE] = broker or _own_url(home_of(home), name)
     flags = ["--name", name, "--log", log]
     flags += ["--memory", memory] if memory else []
-    flags += ["--cache", str(cache)] if cache else []
+    folder = cache or _folder_in(home, name)
+    flags += ["--cache", str(folder)] if folder else []
     sys.exit(main(flags))
+
+
+def _folder_in(home: Path | None, name: str) -> Path | None:
+    """Under the home folder, if one is named and no other place is; else the agent decides."""
+    if home is None or os.environ.get(CACHE_VARIABLE):
+        return None
+    return home.expanduser() / "agents" / name
 
 
 def _own_url(home: Path, name: str) -> str:

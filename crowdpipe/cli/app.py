@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.cli import agent, backup, demo, device, devices, model, plan, run, up, user, watch
+from crowdpipe.cli import (
+    agent,
+    backup,
+    collect,
+    demo,
+    device,
+    devices,
+    model,
+    plan,
+    run,
+    runs,
+    up,
+    user,
+    watch,
+)
 
 EXIT_CODES = """\b
 Exit codes:
@@ -32,7 +46,7 @@ def build() -> typer.Typer:
         epilog=EXIT_CODES,
     )
     app.callback()(root)
-    for module in (up, agent, plan, run, devices, watch, backup, demo):
+    for module in (up, agent, plan, run, runs, collect, devices, watch, backup, demo):
         module.register(app)
     for group in (model, device, user):
         app.add_typer(group.build())

@@ -32,7 +32,8 @@ def devices(
 ) -> None:
     """What each device reported last: state, battery, memory, what it serves.
 
-    RSS is the whole process; the budget is what partitions may take of it. ↑: charging.
+    Partitions may take as much memory as "for models" says; the agent's whole process, with Python
+    and ONNX Runtime, has what "process" says. ↑: charging.
     """
     from crowdpipe.cli.console import out, print_json, say
     from crowdpipe.client.fleet import devices as ask
@@ -71,7 +72,15 @@ def devices_table(found: list[DeviceReport]) -> Table:
     from crowdpipe.cli.tables import plain_table
 
     table = plain_table(
-        "device", "state", ">battery", ">°C", ">RSS", ">budget", ">queue", ">cached", "~serves"
+        "device",
+        "state",
+        ">battery",
+        ">°C",
+        ">for models",
+        ">process",
+        ">queue",
+        ">cached",
+        "~serves",
     )
     for device in found:
         table.add_row(*_row(device))
@@ -90,8 +99,8 @@ def _row(device: DeviceReport) -> tuple[str, ...]:
         _status(device),
         _battery(told),
         f"{told.temperature_c:.0f}" if told and told.temperature_c is not None else "–",
+        show_nbytes(budget) if budget is None else f"≤ {show_nbytes(budget)}",
         show_nbytes(told.rss_nbytes if told else None),
-        show_nbytes(budget),
         str(told.queue_depth) if told else "–",
         show_nbytes(residency.cached_nbytes if residency else None),
         _serves(residency) if residency and here else "–",

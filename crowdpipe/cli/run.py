@@ -11,6 +11,7 @@ import typer
 from crowdpipe.cli.options import Broker, Exact, Home, Json, Timeout, broker_of, example
 
 if TYPE_CHECKING:
+    from crowdpipe.cli.run_view import RunView
     from crowdpipe.client.session import Session
     from crowdpipe.items_file import Arrays
 
@@ -25,17 +26,22 @@ written if an item fails: the error says which.
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=LAYOUTS + example("crowdpipe run minilm --input in.npz --output out.npz"))(
-        run
-    )
+    app.command(
+        epilog=LAYOUTS
+        + example(
+            "crowdpipe run minilm --input in.npz --output out.npz",
+            "crowdpipe run minilm --input in.npz --detach",
+        )
+    )(run)
 
 
 def run(
     model: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
     inputs: Annotated[Path, typer.Option("--input", metavar="FILE.npz", help="Read items here.")],
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE.npz", help="Write results here.")
-    ],
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.npz", help="Write results here."),
+    ] = None,
     batch: Annotated[
         bool,
         typer.Option("--batch", help="Every array is a batch: its first axis counts the items."),
@@ -48,6 +54,14 @@ def run(
             help="Each partition waits for all outputs of the one before it (for comparison).",
         ),
     ] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="End once all items are submitted; collect results later."),
+    ] = False,
+    keep: Annotated[
+        float,
+        typer.Option("--keep", metavar="HOURS", min=0.01, help="With --detach: keep results."),
+    ] = 24.0,
     timeout: Timeout = 300.0,
     broker: Broker = None,
     home: Home = None,
@@ -56,25 +70,39 @@ def run(
     """Run a model over the items of a file."""
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.quantities import counted, show_seconds
+    from crowdpipe.cli.run_view import RunView
     from crowdpipe.client.session import Session
-    from crowdpipe.items_file import read_arrays, split_items, write_items
+    from crowdpipe.items_file import check_folder, read_arrays, split_items, write_items
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from wire.errors import UserError
 
-    if not output.absolute().parent.is_dir():
-        raise UserError(f"there is no folder {output.absolute().parent} to write results into")
+    if (output is None) != detach:
+        raise UserError("give either --output FILE.npz, or --detach to collect results later")
+    if output is not None:
+        check_folder(output)
     arrays = read_arrays(inputs)
+    view = RunView("running")
     try:
         with (
             ending_signals_raise(),  # so that the session says that the run is cancelled
             Session(
-                model, broker_of(broker, home), exact=exact, timeout_s=timeout, on_wait=_tell_wait
+                model,
+                broker_of(broker, home),
+                exact=exact,
+                timeout_s=timeout,
+                on_wait=view.wait,
+                on_news=view.happen,
             ) as session,
         ):
             names = [spec.name for spec in session.get_inputs()]
             layout, items = split_items(inputs, arrays, names, batch)
+            if batch:
+                say(_without_first_axis(arrays, len(items)))
+            if output is None:
+                _detach(session, items, barrier, keep, as_json=as_json)
+                return
             begun = time.perf_counter()
-            results = _results(session, items, barrier)
+            results = _results(session, items, barrier, view)
             elapsed_s = time.perf_counter() - begun
     except Interrupted as asked:
         say(f"The run is cancelled ({asked}).")
@@ -87,25 +115,40 @@ def run(
         say(f"{counted(len(items), 'item')} in {show_seconds(elapsed_s)}; results in {output}")
 
 
-def _tell_wait(reason: str) -> None:
-    from crowdpipe.cli.console import say
+def _without_first_axis(arrays: Arrays, count: int) -> str:
+    """What `--batch` made of the arrays, since a model may want a batch axis of its own."""
+    from crowdpipe.cli.quantities import counted
 
-    if reason:
-        say(f"Waiting: {reason}")
+    shapes = [f"{name} {list(array.shape[1:])}" for name, array in arrays.items()]
+    what = f"--batch took the first axis off: {counted(count, 'item')}"
+    return f"{what}, each with {', '.join(shapes)}"
 
 
-def _results(session: Session, items: list[Arrays], barrier: bool) -> list[Arrays]:
-    from crowdpipe.cli.progress import ItemsProgress
+def _detach(
+    session: Session, items: list[Arrays], barrier: bool, keep_h: float, *, as_json: bool
+) -> None:
+    from crowdpipe.cli.console import print_json, say
+
+    run = session.submit(items, barrier=barrier, keep_s=keep_h * 3600)
+    if as_json:
+        print_json({"run": run, "items": len(items)})
+        return
+    print(run)
+    say(f"It goes on without you; its results are kept for {keep_h:g} h after the last of them:")
+    say(f"  crowdpipe collect {run} -o out.npz")
+
+
+def _results(session: Session, items: list[Arrays], barrier: bool, view: RunView) -> list[Arrays]:
     from crowdpipe.item_error import of_item
     from wire.errors import CrowdpipeError
 
     names = [spec.name for spec in session.get_outputs()]
     results: list[Arrays] = [{} for _ in items]
-    with ItemsProgress("running", len(items)) as bar:
+    with view.of(len(items)):
         outcomes = session.run_many(items, ordered=False, barrier=barrier, return_errors=True)
         for done, (item, outcome) in enumerate(outcomes, 1):
             if isinstance(outcome, CrowdpipeError):
                 raise of_item(outcome, item, len(items))
             results[item] = dict(zip(names, outcome, strict=True))
-            bar.so_far(done)
+            view.so_far(done)
     return results

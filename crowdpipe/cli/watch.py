@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 import threading
 from typing import Annotated
@@ -13,6 +14,8 @@ import typer
 
 from crowdpipe.cli.options import Broker, Home, Json, broker_of, example, home_of
 from wire.broker_url import BrokerUrl
+
+_DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +32,7 @@ def watch(
 ) -> None:
     """Print every message about devices, models and runs until Ctrl-C.
 
-    Retained messages come first. With --json each line is an object.
+    Retained messages come first; digests are shortened. With --json each line is an object, whole.
     """
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.watching.login import WATCHER, login_of
@@ -65,7 +68,12 @@ def sub_line(url: BrokerUrl) -> str:
 
 
 def _print(topic: str, payload: bytes) -> None:
-    print(topic, payload.decode(errors="replace"), flush=True)
+    print(topic, shortened(payload.decode(errors="replace")), flush=True)
+
+
+def shortened(text: str) -> str:
+    """With the first digits of each digest, which are enough for people."""
+    return _DIGEST.sub(r"\1…", text)
 
 
 def _print_json(topic: str, payload: bytes) -> None:

@@ -33,7 +33,9 @@ class OrchestratorSeen:
 class RunAsked:
     """A person wants a run. At most `window` of its items may be with the system or wait for
     the person at once. `limit_s`: how long anything may take without progress, or, if `total`,
-    the whole run."""
+    the whole run. `collect`: it is there already, another client's of the same user, and of the
+    model whose digest `model` is. Of a detached run nothing is read: it ends here once all of its
+    inputs are stored."""
 
     run: str
     model: str
@@ -42,6 +44,7 @@ class RunAsked:
     window: int
     limit_s: float
     total: bool = False
+    collect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,31 @@ class RunAbandoned:
     """The person wants no more of it."""
 
     run: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """A run of this user's is to end, whichever client began it."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLeft:
+    """Of a run that was collected, the person has these outcomes for good; the others are left to
+    whoever collects it next."""
+
+    run: str
+    kept: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunsAsked:
+    """A person wants the list of their runs, or (`run`) this one."""
+
+    request: str
+    limit_s: float
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +136,9 @@ Event = (
     | InputsEnded
     | OutcomeTaken
     | RunAbandoned
+    | CancelAsked
+    | RunLeft
+    | RunsAsked
     | PlanAsked
     | ResponseArrived
     | ResultArrived

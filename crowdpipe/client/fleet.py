@@ -14,6 +14,7 @@ from typing import Any
 
 from bus.connection import Connection
 from bus.listener import InboundMessage, Subscription
+from crowdpipe.client import events as ev
 from crowdpipe.client.line import CONNECT_LIMIT_S, Line
 from crowdpipe.client.unreachable import unreachable
 from crowdpipe.home import broker_url
@@ -102,7 +103,9 @@ def plan(
         exact=exact, barrier=barrier, transport=transport, partitions=partitions, policy=policy
     )
     with Line(broker_url(broker)) as line:
-        return line.plan(name, options, timeout_s, items)
+        answer = line.ask(ev.PlanAsked(mint(), name, options, timeout_s, items))
+    assert isinstance(answer, Planned), "a plan is answered by one"
+    return answer
 
 
 class _Look:

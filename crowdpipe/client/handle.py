@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ class Handle:
         self._failure: CrowdpipeError | None = None  # of the line; ends whoever waits
         self.run = run
         self.granted = 0  # inputs that may be offered, from the first; only rises
+        self.expected: int | None = None  # outcomes that come, of a run that is collected
         self.ended = False  # nothing more will come than lies in `results`
         self.error: CrowdpipeError | None = None  # why it ended early
         self.results: dict[int, Result] = {}  # not taken yet
@@ -76,11 +77,20 @@ class Handle:
     def close(self) -> None:
         self._line.end(self)
 
+    def leave(self, kept: Collection[int]) -> None:
+        """Of a run that is collected: these outcomes are safe, the others are for the next."""
+        self._line.leave(self, tuple(kept))
+
     # --- what the line's thread says ----------------------------------------------------------
 
     def grant(self, total: int) -> None:
         with self._changed:
             self.granted = total
+            self._changed.notify_all()
+
+    def expect(self, count: int) -> None:
+        with self._changed:
+            self.expected = count
             self._changed.notify_all()
 
     def give(self, item: int, result: Result) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wire.ids import ActivationId
-from wire.messages.requests import Planned, Request
+from wire.messages.requests import Planned, Request, RunsListed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,22 @@ class TellWait:
 
 
 @dataclass(frozen=True, slots=True)
+class TellNews:
+    """Something happened to the run, in a sentence for the person to see."""
+
+    run: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellExpected:
+    """The run that was to be collected is ours: so many outcomes come."""
+
+    run: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndRun:
     """Nothing more will come: every item has its outcome, or (`kind`) the run as a whole failed."""
 
@@ -79,11 +95,11 @@ class EndRun:
 
 
 @dataclass(frozen=True, slots=True)
-class GivePlan:
-    """The answer to a plan: `planned`, or an error."""
+class GiveAnswer:
+    """The answer to a question (for a plan, or for runs), or an error."""
 
     request: str
-    planned: Planned | None
+    answer: Planned | RunsListed | None
     kind: str = ""
     reason: str = ""
 
@@ -97,6 +113,8 @@ Instruction = (
     | DropResult
     | GiveError
     | TellWait
+    | TellNews
+    | TellExpected
     | EndRun
-    | GivePlan
+    | GiveAnswer
 )

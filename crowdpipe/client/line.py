@@ -40,7 +40,7 @@ from wire.errors import (
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name, mint
 from wire.messages.model import ModelSummary
-from wire.messages.requests import Planned, Request, Response, RunOptions
+from wire.messages.requests import Planned, Request, Response, RunOptions, RunsListed
 from wire.messages.state import OrchestratorState
 from wire.outbox import Message
 from wire.record import decode, encode
@@ -60,13 +60,18 @@ _log = logging.getLogger("crowdpipe.client")
 
 class Line:
     """Connected inside a `with`, to `broker`, as a client of its user's. `on_wait` is told, in the
-    thread here, what keeps a run from going on, and an empty text once it goes on."""
+    thread here, what keeps a run from going on, and an empty text once it goes on; `on_news`, what
+    happened to a run."""
 
     def __init__(
-        self, broker: BrokerUrl, topics: Topics | None = None, on_wait: OnWait | None = None
+        self,
+        broker: BrokerUrl,
+        topics: Topics | None = None,
+        on_wait: OnWait | None = None,
+        on_news: OnWait | None = None,
     ) -> None:
         self.broker = broker
-        self._on_wait = on_wait
+        self._on_wait, self._on_news = on_wait, on_news
         self.topics = Topics() if topics is None else topics
         # Of what concerns all who use this line: the connection, models, the orchestrator, its
         # failure. Who waits for one run or one plan is woken by that alone.
@@ -131,21 +136,27 @@ class Line:
         total: bool = False,
     ) -> Handle:
         """Submit a run; its outcomes come to the handle."""
+        return self._begin(ev.RunAsked(mint(), model, options, count, window, limit_s, total))
+
+    def collect(self, run: str, digest: str, limit_s: float) -> Handle:
+        """Take over a run of the same user, if it is of this model; its outcomes come to the
+        handle, and are acknowledged when that is left."""
+        asked = ev.RunAsked(run, digest, RunOptions(), None, 0, limit_s, collect=True)
+        return self._begin(asked)
+
+    def _begin(self, asked: ev.RunAsked) -> Handle:
         if self._closing:
             raise UserError("this session is closed; open a new one")
-        handle = Handle(self, mint(), limit_s)
+        handle = Handle(self, asked.run, asked.limit_s)
         self._readers.add(handle)
-        self.tell(ev.RunAsked(handle.run, model, options, count, window, limit_s, total))
+        self.tell(asked)
         return handle
 
-    def plan(
-        self, model: str, options: RunOptions, limit_s: float, items: int | None = None
-    ) -> Planned:
-        """Who would serve what now. Raises what the orchestrator says against it."""
-        request = mint()
-        answer = self._readers.expect_plan(request)
-        self.tell(ev.PlanAsked(request, model, options, limit_s, items))
-        return self._readers.await_plan(request, answer, limit_s + MARGIN_S)
+    def ask(self, asked: ev.PlanAsked | ev.RunsAsked) -> Planned | RunsListed:
+        """The answer. Raises what the orchestrator says against it."""
+        answer = self._readers.expect_answer(asked.request)
+        self.tell(asked)
+        return self._readers.await_answer(asked.request, answer, asked.limit_s + MARGIN_S)
 
     def wait_for(self, until: Callable[[], bool], limit_s: float) -> bool:
         """Whether `until`, asked again when the connection, the orchestrator's state or the models
@@ -158,6 +169,12 @@ class Line:
         known = self._readers.remove(handle.run)
         if known is not None and not handle.ended and self.failure is None:
             self.tell(ev.RunAbandoned(handle.run))
+
+    def leave(self, handle: Handle, kept: tuple[int, ...]) -> None:
+        """These outcomes of a collected run are safe; the others are for whoever is next."""
+        self._readers.remove(handle.run)
+        if self.failure is None:
+            self.tell(ev.RunLeft(handle.run, kept))
 
     def tell(self, event: ev.Event) -> None:
         try:
@@ -259,18 +276,25 @@ class Line:
 
     def _tell_wait(self, said: ins.TellWait) -> None:
         _log.info("run %s %s", said.run, f"waits: {said.reason}" if said.reason else "goes on")
-        if self._on_wait is None:
+        self._call(self._on_wait, said.reason)
+
+    def _tell_news(self, said: ins.TellNews) -> None:
+        _log.info("run %s: %s", said.run, said.text)
+        self._call(self._on_news, said.text)
+
+    def _call(self, who: OnWait | None, text: str) -> None:
+        if who is None:
             return
         try:
-            self._on_wait(said.reason)
+            who(text)
         except Exception:  # theirs, and no reason to end the runs
-            _log.exception("what was to be told of a wait failed")
+            _log.exception("what was to be told of a run failed")
 
     def _end_run(self, said: ins.EndRun) -> None:
         self._readers.end(said.run, from_kind(said.kind, said.reason) if said.kind else None)
 
-    def _give_plan(self, said: ins.GivePlan) -> None:
-        self._readers.give_plan(said)
+    def _give_answer(self, said: ins.GiveAnswer) -> None:
+        self._readers.give_answer(said)
 
     def _fail(self, error: CrowdpipeError) -> None:
         """Whoever waits for anything hears of it; the first failure stands."""
@@ -363,6 +387,8 @@ _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {
     ins.DropResult: Line._drop_result,
     ins.GiveError: Line._give_error,
     ins.TellWait: Line._tell_wait,
+    ins.TellNews: Line._tell_news,
+    ins.TellExpected: lambda line, said: line._readers.expect(said.run, said.count),
     ins.EndRun: Line._end_run,
-    ins.GivePlan: Line._give_plan,
+    ins.GiveAnswer: Line._give_answer,
 }

@@ -13,38 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from crowdpipe.client import events as ev
+from crowdpipe.client import instructions as ins
 from crowdpipe.client import steps
-from crowdpipe.client.events import (
-    Connected,
-    Disconnected,
-    Event,
-    InputOffered,
-    InputsEnded,
-    OrchestratorSeen,
-    OutcomeTaken,
-    PlanAsked,
-    ResponseArrived,
-    ResultArrived,
-    RunAbandoned,
-    RunAsked,
-    Ticked,
-)
-from crowdpipe.client.instructions import (
-    DropResult,
-    EndRun,
-    ForgetInput,
-    GiveError,
-    GiveResult,
-    Instruction,
-    Say,
-    TellWait,
-)
 from crowdpipe.client.put_off import PutOff
 from crowdpipe.client.questions import Questions
 from crowdpipe.client.reasons import why_given_up
 from crowdpipe.client.runs import ClientRun
 from crowdpipe.client.steps import ASK_AGAIN_MOST_S
 from crowdpipe.client.surroundings import Surroundings
+from crowdpipe.client.wanted import Wanted
 from wire.due_times import NEVER, DueTimes
 from wire.errors import Busy
 from wire.ids import ActivationId
@@ -53,16 +31,19 @@ from wire.messages.requests import (
     Accepted,
     AcknowledgeResults,
     CancelRun,
+    Collected,
     InputsStored,
     ItemFailed,
+    LeaveRun,
     Planned,
     Rejected,
     RequestFailed,
     Resume,
+    RunNews,
+    RunsListed,
     RunWaits,
 )
 
-RENEW_S = 15.0  # how often we say that we are there: a quarter of the orchestrator's patience
 ACK_S = 0.1  # acknowledgements of so long travel together, unless many wait
 OVER_LIMIT = 32  # runs that ended lately: our last words of them may be lost
 
@@ -74,19 +55,18 @@ class ClientMachine:
         self.runs: dict[str, ClientRun] = {}
         # Two parts of `runs`, kept where a run's state changes.
         self._submitting: dict[str, None] = {}
-        self._wanted: dict[str, None] = {}  # accepted: to be named in `Renew`
+        self._wanted = Wanted()
         self._over: dict[str, None] = {}  # the latest of those that ended
         self._due: DueTimes[str] = DueTimes()  # of each run, never later than `ClientRun.due_at`
         self._put_off = PutOff()
         self._questions = Questions()
         self._around = Surroundings()
-        self._renew_at = NEVER  # never exactly if no run is wanted
         self._cause = Cause()  # the event that is being handled: why a run changes its state
-        self._out: list[Instruction] = []
+        self._out: list[ins.Instruction] = []
         self._now = 0.0
         self._validates = validate
 
-    def handle(self, event: Event, now: float) -> list[Instruction]:
+    def handle(self, event: ev.Event, now: float) -> list[ins.Instruction]:
         """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
         self._now = max(now, self._now)
         self._cause.stimulus = event
@@ -94,7 +74,7 @@ class ClientMachine:
         while names := self._due.take(self._now):  # the end of one may give another its turn
             for name in names:
                 self._step(self.runs[name])
-        self._renew()
+        self._out += self._wanted.step(self._now, connected=self._around.connected)
         self._out += self._questions.step(self._now, self._around)
         out, self._out = self._out, []
         if self._validates:
@@ -102,10 +82,10 @@ class ClientMachine:
         return out
 
     def wake_at(self) -> float | None:
-        """When `Ticked` is due; None if nothing waits for the time."""
+        """When `ev.Ticked` is due; None if nothing waits for the time."""
         wake = min(self._due.next_at(), self._questions.next_at())
         if self._around.connected:
-            wake = min(wake, self._renew_at)
+            wake = min(wake, self._wanted.renew_at)
         return None if wake == NEVER else wake
 
     def validate(self) -> None:
@@ -118,9 +98,11 @@ class ClientMachine:
             assert self._now < self._due.at(name) <= run.due_at(self._around), f"{name} oversleeps"
         states = {name: run.state for name, run in self.runs.items()}
         assert list(self._submitting) == [n for n, state in states.items() if state == "submitting"]
-        assert set(self._wanted) == {name for name, state in states.items() if state == "accepted"}
+        assert set(self._wanted.names) == {
+            name for name, state in states.items() if state == "accepted"
+        }
         assert self._put_off.names.keys() <= self._submitting.keys()
-        assert (self._renew_at == NEVER) == (not self._wanted)
+        self._wanted.validate()
         assert not self._over.keys() & self.runs.keys()
         assert len(self._over) <= OVER_LIMIT
         self._questions.validate(self._around)
@@ -149,27 +131,29 @@ class ClientMachine:
             self._due.set(run.name, run.due_at(self._around))
 
     def _say(self, request: Any) -> None:
-        self._out.append(Say(request))
+        self._out.append(ins.Say(request))
 
     def _move(self, run: ClientRun, state: str) -> None:
         run.life.move(state, self._now)
         self._submitting.pop(run.name, None)
         self._put_off.discard(run.name)
-        self._wanted.pop(run.name, None)
+        self._wanted.discard(run.name)
         if state == "accepted":
-            self._wanted[run.name] = None
+            self._wanted.add(run.name)
 
     def _end(self, run: ClientRun, kind: str | None, reason: str) -> None:
         accepted = run.state == "accepted"
         self._move(run, "ended")
         self._out += steps.acknowledge(run)
         for item in [*run.waiting, *run.in_flight]:
-            self._out.append(ForgetInput(run.input(item)))
+            self._out.append(ins.ForgetInput(run.input(item)))
         self._out += steps.finish_late(run)
-        self._out.append(EndRun(run.name, kind, reason))
+        if run.leaves and kind is None:
+            self._out += steps.leave(run.name)
+        self._out.append(ins.EndRun(run.name, kind, reason))
         del self.runs[run.name]
         self._due.discard(run.name)
-        if len(run.settled):
+        if len(run.settled) and not run.asked.collect:
             self._over[run.name] = None
         if len(self._over) > OVER_LIMIT:
             del self._over[next(iter(self._over))]
@@ -183,26 +167,15 @@ class ClientMachine:
             self.runs[name].repeat_at = self._now
             self._touch(self.runs[name])
 
-    def _renew(self) -> None:
-        """Say now and then which runs we want: the orchestrator lets go of those it hears nothing
-        of. Not before they are accepted: until then they are submitted again."""
-        if not self._wanted:
-            self._renew_at = NEVER
-        elif self._renew_at == NEVER:
-            self._renew_at = self._now + RENEW_S
-        elif self._around.connected and self._now >= self._renew_at:
-            self._renew_at = self._now + RENEW_S
-            self._out += steps.renew(tuple(self._wanted))
-
     def _give_up(self, run: ClientRun) -> None:
         kind, reason = why_given_up(run, self._around)
         if self._around.connected:
-            self._say(CancelRun(run.name))
+            self._say(LeaveRun(run.name) if run.asked.collect else CancelRun(run.name))
         self._end(run, kind, reason)
 
     # --- events -------------------------------------------------------------------------------
 
-    def _connection_up(self, _: Connected) -> None:
+    def _connection_up(self, _: ev.Connected) -> None:
         self._around.connected, self._around.connected_at = True, self._now
         self._doubt()
         self._questions.ask_anew(self._now)
@@ -216,11 +189,11 @@ class ClientMachine:
         for name in self._over:
             self._say(Resume(name))
 
-    def _connection_lost(self, event: Disconnected) -> None:
+    def _connection_lost(self, event: ev.Disconnected) -> None:
         """Every due time stays as it is: one that needs a connection finds that there is none."""
         self._around.connected, self._around.why_not = False, event.reason
 
-    def _orchestrator_seen(self, event: OrchestratorSeen) -> None:
+    def _orchestrator_seen(self, event: ev.OrchestratorSeen) -> None:
         before = self._around.online
         if self._around.saw(event.online, event.connection) and self._around.connected:
             self._doubt()
@@ -229,54 +202,68 @@ class ClientMachine:
                 self._touch(self.runs[name])
             self._questions.reconsider(self._now)
 
-    def _run_asked(self, event: RunAsked) -> None:
+    def _run_asked(self, event: ev.RunAsked) -> None:
         run = self.runs[event.run] = ClientRun.begin(event, self._now, self._cause)
         self._submitting[event.run] = None
         self._touch(run)
 
-    def _input_offered(self, event: InputOffered) -> None:
+    def _input_offered(self, event: ev.InputOffered) -> None:
         run = self._find(event.run)
         if run is None:
-            self._out.append(ForgetInput(ActivationId(event.run, event.item, 0)))
+            self._out.append(ins.ForgetInput(ActivationId(event.run, event.item, 0)))
             return
         if not run.pending:
             steps.progress(run, self._now)
         run.offer(event.item, event.nbytes)
 
-    def _inputs_ended(self, event: InputsEnded) -> None:
+    def _inputs_ended(self, event: ev.InputsEnded) -> None:
         run = self._find(event.run)
         if run is not None:
             run.count = event.count
 
-    def _outcome_taken(self, event: OutcomeTaken) -> None:
+    def _outcome_taken(self, event: ev.OutcomeTaken) -> None:
         run = self._find(event.run)
         if run is not None:
             run.taken += 1
 
-    def _run_abandoned(self, event: RunAbandoned) -> None:
+    def _run_abandoned(self, event: ev.RunAbandoned) -> None:
         run = self._find(event.run)
         if run is not None:
+            if run.asked.collect:
+                self._out += steps.leave(run.name)
             if run.submitted:
                 self._say(CancelRun(run.name))
             self._end(run, "cancelled", "the caller stopped reading its results")
 
-    def _plan_asked(self, event: PlanAsked) -> None:
+    def _cancel_asked(self, event: ev.CancelAsked) -> None:
+        self._say(CancelRun(event.run))
+
+    def _run_left(self, event: ev.RunLeft) -> None:
+        run = self._find(event.run)
+        if run is not None:
+            self._end(run, "cancelled", "the caller stopped reading its results")
+        self._out += steps.leave(event.run, event.kept)
+
+    def _asked(self, event: ev.PlanAsked | ev.RunsAsked) -> None:
         self._questions.add(event, self._now)
 
-    def _result(self, event: ResultArrived) -> None:
+    def _result(self, event: ev.ResultArrived) -> None:
         at = event.activation
         run = self._find(at.run)
         if run is not None and at.item < run.offered and self._settle(run, at.item):
-            self._out.append(GiveResult(at))
+            self._out.append(ins.GiveResult(at))
             return
-        self._out.append(DropResult(at))
+        self._out.append(ins.DropResult(at))
         if run is None:  # of a run that is over: it need not be kept for us
             self._say(AcknowledgeResults(at.run, (at.item,)))
 
     def _settle(self, run: ClientRun, item: int) -> bool:
-        """Note an outcome; whether it is the item's first."""
-        run.acks.append(item)
-        run.ack_at = min(run.ack_at, self._now + ACK_S)
+        """Note an outcome; whether it is the item's first, and read here."""
+        if run.leaves:
+            return False
+        if not run.asked.collect:  # else the person says what is safe
+            run.acks.append(item)
+            run.ack_at = min(run.ack_at, self._now + ACK_S)
         if not run.settled.add(item):
             return False
         self._stored(run, item)
@@ -285,10 +272,10 @@ class ClientMachine:
 
     def _stored(self, run: ClientRun, item: int) -> None:
         if run.store(item):
-            self._out.append(ForgetInput(run.input(item)))
+            self._out.append(ins.ForgetInput(run.input(item)))
             steps.progress(run, self._now)
 
-    def _response(self, event: ResponseArrived) -> None:
+    def _response(self, event: ev.ResponseArrived) -> None:
         _RESPONSES[type(event.response)](self, event.response)
 
     def _accepted(self, told: Accepted) -> None:
@@ -300,6 +287,17 @@ class ClientMachine:
         if run.state == "submitting":
             self._move(run, "accepted")
             run.land()
+            steps.progress(run, self._now)
+            self._note_wait(run, None)
+
+    def _collected(self, told: Collected) -> None:
+        run = self._find(told.run)
+        if run is None:
+            self._say(LeaveRun(told.run))  # nobody wants it here any more
+        elif run.state == "submitting":
+            self._out.append(ins.TellExpected(run.name, run.expect(told.items)))
+            self._move(run, "accepted")
+            run.unsure, run.news = True, told.news  # have it sent what there is
             steps.progress(run, self._now)
             self._note_wait(run, None)
 
@@ -322,7 +320,7 @@ class ClientMachine:
         if run is None:
             self._say(AcknowledgeResults(told.run, (told.item,)))
         elif told.item < run.offered and self._settle(run, told.item):
-            self._out.append(GiveError(told.run, told.item, told.kind, told.reason))
+            self._out.append(ins.GiveError(told.run, told.item, told.kind, told.reason))
 
     def _waits(self, told: RunWaits) -> None:
         run = self._find(told.run)
@@ -330,10 +328,15 @@ class ClientMachine:
             return
         self._note_wait(run, None if told.kind is None else (told.kind, told.reason))
 
+    def _news(self, told: RunNews) -> None:
+        run = self.runs.get(told.run)
+        if run is not None and run.is_news(told.stamp):
+            self._out.append(ins.TellNews(run.name, told.text))
+
     def _note_wait(self, run: ClientRun, waits: tuple[str, str] | None) -> None:
         if waits != run.waits:
             run.waits = waits
-            self._out.append(TellWait(run.name, "" if waits is None else waits[1]))
+            self._out.append(ins.TellWait(run.name, "" if waits is None else waits[1]))
 
     def _rejected(self, told: Rejected) -> None:
         run = self._find(told.run)
@@ -358,42 +361,39 @@ class ClientMachine:
         if run.repeat_at >= run.deadline(self._around):
             self._end(run, *why_given_up(run, self._around))
 
-    def _planned(self, told: Planned) -> None:
-        self._out += self._questions.answer(told.request, told)
+    def _answered(self, told: Planned | RunsListed | RequestFailed) -> None:
+        self._out += self._questions.hear(told, self._now, self._around)
 
-    def _request_failed(self, told: RequestFailed) -> None:
-        if told.kind == Busy.kind and told.again_s is not None:
-            self._around.refused_at = self._now
-            self._out += self._questions.put_off(
-                told.request, told.reason, told.again_s, self._now, self._around
-            )
-            return
-        self._out += self._questions.answer(told.request, None, told.kind, told.reason)
-
-    def _ticked(self, _: Ticked) -> None:
+    def _ticked(self, _: ev.Ticked) -> None:
         """The steps of what is due are all there is to do."""
 
 
-_HANDLERS: dict[type[Event], Callable[[ClientMachine, Any], None]] = {
-    Connected: ClientMachine._connection_up,
-    Disconnected: ClientMachine._connection_lost,
-    OrchestratorSeen: ClientMachine._orchestrator_seen,
-    RunAsked: ClientMachine._run_asked,
-    InputOffered: ClientMachine._input_offered,
-    InputsEnded: ClientMachine._inputs_ended,
-    OutcomeTaken: ClientMachine._outcome_taken,
-    RunAbandoned: ClientMachine._run_abandoned,
-    PlanAsked: ClientMachine._plan_asked,
-    ResponseArrived: ClientMachine._response,
-    ResultArrived: ClientMachine._result,
-    Ticked: ClientMachine._ticked,
+_HANDLERS: dict[type[ev.Event], Callable[[ClientMachine, Any], None]] = {
+    ev.Connected: ClientMachine._connection_up,
+    ev.Disconnected: ClientMachine._connection_lost,
+    ev.OrchestratorSeen: ClientMachine._orchestrator_seen,
+    ev.RunAsked: ClientMachine._run_asked,
+    ev.InputOffered: ClientMachine._input_offered,
+    ev.InputsEnded: ClientMachine._inputs_ended,
+    ev.OutcomeTaken: ClientMachine._outcome_taken,
+    ev.RunAbandoned: ClientMachine._run_abandoned,
+    ev.CancelAsked: ClientMachine._cancel_asked,
+    ev.RunLeft: ClientMachine._run_left,
+    ev.RunsAsked: ClientMachine._asked,
+    ev.PlanAsked: ClientMachine._asked,
+    ev.ResponseArrived: ClientMachine._response,
+    ev.ResultArrived: ClientMachine._result,
+    ev.Ticked: ClientMachine._ticked,
 }
 _RESPONSES: dict[type, Callable[[ClientMachine, Any], None]] = {
     Accepted: ClientMachine._accepted,
     InputsStored: ClientMachine._inputs_stored,
     ItemFailed: ClientMachine._item_failed,
     RunWaits: ClientMachine._waits,
+    RunNews: ClientMachine._news,
+    Collected: ClientMachine._collected,
+    RunsListed: ClientMachine._answered,
     Rejected: ClientMachine._rejected,
-    Planned: ClientMachine._planned,
-    RequestFailed: ClientMachine._request_failed,
+    Planned: ClientMachine._answered,
+    RequestFailed: ClientMachine._answered,
 }

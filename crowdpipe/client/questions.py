@@ -1,4 +1,4 @@
-"""Plans that were asked for: repeated until they are answered, with a limit.
+"""What was asked, for a plan or for runs: repeated until it is answered, with a limit.
 
 Says what is due; whoever holds this carries it out.
 """
@@ -7,29 +7,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crowdpipe.client.events import PlanAsked
-from crowdpipe.client.instructions import GivePlan, Instruction, Say
+from crowdpipe.client.events import PlanAsked, RunsAsked
+from crowdpipe.client.instructions import GiveAnswer, Instruction, Say
 from crowdpipe.client.put_off import LEAST_S, MOST_S
 from crowdpipe.client.reasons import why_unanswered
 from crowdpipe.client.surroundings import Surroundings
 from wire.due_times import DueTimes
 from wire.errors import Busy
-from wire.messages.requests import Planned, RequestPlan
+from wire.messages.requests import ListRuns, Planned, RequestFailed, RequestPlan, RunsListed
 
 ASK_AGAIN_S = 2.0
 
 
+def _request_of(asked: PlanAsked | RunsAsked) -> RequestPlan | ListRuns:
+    if isinstance(asked, RunsAsked):
+        return ListRuns(asked.request, asked.run)
+    return RequestPlan(asked.request, asked.model, asked.options, asked.items)
+
+
 @dataclass(slots=True)
 class _Question:
-    asked: PlanAsked
+    said: RequestPlan | ListRuns
+    limit_s: float
     begun_at: float
     repeat_at: float
     busy: str = ""  # why it was refused for now
 
     def give_up_at(self, around: Surroundings) -> float:
         if self.busy:
-            return self.begun_at + self.asked.limit_s
-        return min(self.begun_at + self.asked.limit_s, around.answer_by(self.begun_at))
+            return self.begun_at + self.limit_s
+        return min(self.begun_at + self.limit_s, around.answer_by(self.begun_at))
 
     def due_at(self, around: Surroundings) -> float:
         give_up_at = self.give_up_at(around)
@@ -43,8 +50,8 @@ class Questions:
         self._open: dict[str, _Question] = {}
         self._due: DueTimes[str] = DueTimes()  # has every open one, not later than it is due
 
-    def add(self, asked: PlanAsked, now: float) -> None:
-        self._open[asked.request] = _Question(asked, now, now)
+    def add(self, asked: PlanAsked | RunsAsked, now: float) -> None:
+        self._open[asked.request] = _Question(_request_of(asked), asked.limit_s, now, now)
         self._due.set(asked.request, now)
 
     def ask_anew(self, now: float) -> None:
@@ -59,15 +66,26 @@ class Questions:
             self._due.set(request, now)
 
     def answer(
-        self, request: str, planned: Planned | None, kind: str = "", reason: str = ""
+        self, request: str, found: Planned | RunsListed | None, kind: str = "", reason: str = ""
     ) -> list[Instruction]:
         """Nothing if nobody waits for it any more."""
         if self._open.pop(request, None) is None:
             return []
         self._due.discard(request)
-        return [GivePlan(request, planned, kind, reason)]
+        return [GiveAnswer(request, found, kind, reason)]
 
-    def put_off(
+    def hear(
+        self, told: Planned | RunsListed | RequestFailed, now: float, around: Surroundings
+    ) -> list[Instruction]:
+        """What the orchestrator says to one of them."""
+        if not isinstance(told, RequestFailed):
+            return self.answer(told.request, told)
+        if told.kind == Busy.kind and told.again_s is not None:
+            around.refused_at = now
+            return self._put_off(told.request, told.reason, told.again_s, now, around)
+        return self.answer(told.request, None, told.kind, told.reason)
+
+    def _put_off(
         self, request: str, reason: str, again_s: float, now: float, around: Surroundings
     ) -> list[Instruction]:
         """It is refused for now: asked again in a while, if that is within its limit."""
@@ -89,22 +107,21 @@ class Questions:
         return told
 
     def _ask(self, question: _Question, now: float, around: Surroundings) -> list[Instruction]:
-        asked = question.asked
+        said = question.said
         if now >= question.give_up_at(around):
             return self._give_up(question, around)
         told: list[Instruction] = []
         if around.connected and now >= question.repeat_at:
             question.repeat_at = now + ASK_AGAIN_S
-            told = [Say(RequestPlan(asked.request, asked.model, asked.options, asked.items))]
-        self._due.set(asked.request, question.due_at(around))
+            told = [Say(said)]
+        self._due.set(said.request, question.due_at(around))
         return told
 
     def _give_up(self, question: _Question, around: Surroundings) -> list[Instruction]:
-        asked = question.asked
-        why = why_unanswered(asked.limit_s, around)
+        why = why_unanswered(question.limit_s, around)
         if question.busy and around.connected:
             why = Busy.kind, question.busy
-        return self.answer(asked.request, None, *why)
+        return self.answer(question.said.request, None, *why)
 
     def next_at(self) -> float:
         """When something will be due."""

@@ -1,4 +1,4 @@
-"""Whoever waits for a run's outcomes or for a plan, by name: each is woken by its own news alone.
+"""Whoever waits for a run's outcomes or an answer, by name: each is woken by its own news alone.
 
 Told by the line's thread; asked by any. Once the line has failed, everybody hears of that.
 """
@@ -9,18 +9,18 @@ import queue
 import threading
 
 from crowdpipe.client.handle import Handle, Result
-from crowdpipe.client.instructions import GivePlan
+from crowdpipe.client.instructions import GiveAnswer
 from wire.errors import CrowdpipeError, TimedOut, from_kind
-from wire.messages.requests import Planned
+from wire.messages.requests import Planned, RunsListed
 
-PlanAnswer = queue.SimpleQueue[GivePlan | CrowdpipeError]
+Answer = queue.SimpleQueue[GiveAnswer | CrowdpipeError]
 
 
 class Readers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._handles: dict[str, Handle] = {}  # of runs that are read and have not ended
-        self._plans: dict[str, PlanAnswer] = {}
+        self._answers: dict[str, Answer] = {}
         self._failure: CrowdpipeError | None = None  # of the line: the first one stands
 
     def add(self, handle: Handle) -> None:
@@ -43,6 +43,11 @@ class Readers:
         if handle is not None:
             handle.grant(total)
 
+    def expect(self, run: str, count: int) -> None:
+        handle = self._find(run)
+        if handle is not None:
+            handle.expect(count)
+
     def give(self, run: str, item: int, result: Result) -> None:
         handle = self._find(run)
         if handle is not None:
@@ -53,32 +58,32 @@ class Readers:
         if handle is not None:
             handle.end(error)
 
-    def expect_plan(self, request: str) -> PlanAnswer:
-        """Where its answer will come. Raises what the line failed with."""
+    def expect_answer(self, request: str) -> Answer:
+        """Where it will come. Raises what the line failed with."""
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            answer = self._plans[request] = PlanAnswer()
+            answer = self._answers[request] = Answer()
         return answer
 
-    def await_plan(self, request: str, answer: PlanAnswer, limit_s: float) -> Planned:
-        """The plan, or its error. `TimedOut` if none comes within the limit."""
+    def await_answer(self, request: str, answer: Answer, limit_s: float) -> Planned | RunsListed:
+        """The answer, or its error. `TimedOut` if none comes within the limit."""
         try:
             given = answer.get(timeout=limit_s)
         except queue.Empty:
-            raise TimedOut(f"waited {limit_s:g} s for a plan") from None
+            raise TimedOut(f"waited {limit_s:g} s for an answer") from None
         finally:
             with self._lock:
-                self._plans.pop(request, None)
+                self._answers.pop(request, None)
         if isinstance(given, CrowdpipeError):
             raise given
-        if given.planned is None:
+        if given.answer is None:
             raise from_kind(given.kind, given.reason)
-        return given.planned
+        return given.answer
 
-    def give_plan(self, given: GivePlan) -> None:
+    def give_answer(self, given: GiveAnswer) -> None:
         with self._lock:
-            answer = self._plans.get(given.request)
+            answer = self._answers.get(given.request)
         if answer is not None:
             answer.put(given)
 
@@ -86,7 +91,7 @@ class Readers:
         """Nothing more will come, for anybody."""
         with self._lock:
             self._failure = self._failure or error
-            handles, answers = list(self._handles.values()), list(self._plans.values())
+            handles, answers = list(self._handles.values()), list(self._answers.values())
         for handle in handles:
             handle.fail(error)
         for answer in answers:

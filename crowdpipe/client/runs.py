@@ -52,6 +52,7 @@ class ClientRun:
     resuming: bool = False  # that was asked, and not answered yet
     finished: bool = False  # the count was told
     waits: tuple[str, str] | None = None  # kind and reason of what keeps it from going on
+    news: tuple[int, int] = (0, 0)  # the stamp of what was told last
     put_off_s: float = 0.0  # how long it waits after it was refused for now; doubles each time
 
     @classmethod
@@ -71,6 +72,16 @@ class ClientRun:
         return ActivationId(self.name, item, 0)
 
     @property
+    def leaves(self) -> bool:
+        """Nothing of it is read here."""
+        return self.asked.options.detached and not self.asked.collect
+
+    @property
+    def counts_late(self) -> bool:
+        """How many items there are is told at the end."""
+        return self.asked.count is None and not self.asked.collect
+
+    @property
     def unstored(self) -> int:
         return len(self.waiting) + len(self.in_flight)
 
@@ -83,12 +94,32 @@ class ClientRun:
     @property
     def pending(self) -> bool:
         """Somebody else has to do something: the orchestrator, or the devices."""
-        waits = self.state == "submitting" or self.offered > len(self.settled)
+        needed = self.stored if self.leaves else self.settled
+        waits = self.state == "submitting" or self.offered > len(needed)
         return waits or self.starved
 
     @property
     def complete(self) -> bool:
-        return self.count is not None and len(self.settled) >= self.count
+        if self.count is None:
+            return False
+        if self.leaves:
+            return self.state == "accepted" and len(self.stored) >= self.count
+        return len(self.settled) >= self.count
+
+    def expect(self, items: tuple[tuple[int, int], ...]) -> int:
+        """It is collected, and these outcomes come: all others count as had. How many come."""
+        awaited = Spans.of_ranges(items)
+        self.count = self.offered = awaited.highest + 1
+        self.stored = Spans.of_ranges([(0, awaited.highest)] if items else [])
+        self.settled = Spans.of_ranges(awaited.gaps())
+        self.taken = len(self.settled)
+        return len(awaited)
+
+    def is_news(self, stamp: tuple[int, int]) -> bool:
+        """Whether it was not told yet; then it is now."""
+        news = stamp > self.news
+        self.news = max(self.news, stamp)
+        return news
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -143,9 +174,12 @@ class ClientRun:
     def may_offer(self) -> int:
         """How many inputs in total may be offered by now. Before the run is accepted, those that
         could go with its first `submit`."""
+        if self.asked.collect:
+            return 0
         if self.state != "accepted":
             return min(ATTACHED_COUNT, self.asked.window)
-        room = self.asked.window - (self.offered - self.taken)
+        had = len(self.stored) if self.leaves else self.taken
+        room = self.asked.window - (self.offered - had)
         return self.offered + max(0, min(self.credit - self.unstored, room))
 
     # --- times --------------------------------------------------------------------------------
@@ -153,7 +187,7 @@ class ClientRun:
     def submit_at(self) -> float:
         """When to submit, for the first time or again."""
         whole = self.count is not None and self.offered >= self.count
-        at_once = self.submitted or self.full or whole
+        at_once = self.submitted or self.full or whole or self.asked.collect
         return self.repeat_at if at_once else self.begun_at + FIRST_S
 
     def deadline(self, around: Surroundings) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 from crowdpipe.client.arrays import Array
+from crowdpipe.client.collection import Collection
 from crowdpipe.client.line import Line, OnWait
 from crowdpipe.client.signature import Feeds, NodeArg, node_arg, output_names_of
 from crowdpipe.client.streaming import Order, Stream
@@ -19,6 +21,7 @@ from wire.messages.requests import RunOptions
 from wire.transport import TRANSPORTS, Transport
 
 TIMEOUT_S = 300.0
+KEEP_S = 24 * 3600.0
 ORCHESTRATOR_LIMIT_S = 5.0
 MODEL_LIMIT_S = 3.0  # a model just added is announced within about a second
 Outputs = list[Array]
@@ -33,7 +36,8 @@ class Session:
     and `policy` are the planner's choice unless given. `timeout_s` is the longest that `run` may
     take, and the longest that `run_many` may wait without any progress. `on_wait` is called, in a
     thread of the session's, with a sentence when something keeps a run from going on, such as no
-    device being there, and with an empty text once it goes on.
+    device being there, and with an empty text once it goes on. `on_news` is called likewise, with a
+    sentence when something happened to a run: a device was lost, and its work went to another.
 
     Raises `BrokerUnreachable`, `Refused`, `NoOrchestrator`, `UnknownModel` (with the names there
     are). Safe to use from several threads. What stands for bfloat16, float8 and int4 in numpy:
@@ -51,6 +55,7 @@ class Session:
         policy: str = "affinity",
         timeout_s: float = TIMEOUT_S,
         on_wait: OnWait | None = None,
+        on_news: OnWait | None = None,
     ) -> None:
         if not (timeout_s > 0 and math.isfinite(timeout_s)):
             raise InvalidInput(f"timeout_s must be a positive number of seconds, not {timeout_s}")
@@ -60,7 +65,7 @@ class Session:
         self._options = RunOptions(
             exact=exact, transport=transport, partitions=partitions, policy=policy
         )
-        self._line = Line(broker_url(broker), on_wait=on_wait)
+        self._line = Line(broker_url(broker), on_wait=on_wait, on_news=on_news)
         self._line.open(min(timeout_s, 10.0))
         try:
             self._check_served()
@@ -156,17 +161,53 @@ class Session:
         if barrier and known is None:
             feeds = list(feeds)
             known = len(feeds)
-        _check_transport(transport or self._options.transport)
-        options = RunOptions(
-            exact=self._options.exact,
-            barrier=barrier,
-            transport=transport or self._options.transport,
-            partitions=self._options.partitions,
-            policy=self._options.policy,
-        )
+        options = self._options_of(barrier, transport)
         order: Order = "input" if ordered else "ready"
         stream = self._stream(feeds, names, known, options, order=order, go_on=return_errors)
         return _outputs(stream) if ordered else _numbered(stream)
+
+    def submit(
+        self,
+        feeds: Iterable[Feeds],
+        *,
+        barrier: bool = False,
+        transport: Transport | None = None,
+        count: int | None = None,
+        keep_s: float = KEEP_S,
+    ) -> str:
+        """Submit a run that goes on without this session, and return its id once all inputs are
+        with the orchestrator. Results are kept for `keep_s` after the last of them, for `collect`
+        in this or any other session of yours.
+
+        Raises as `run` does; nothing is left of the run then.
+        """
+        known = _count_of(feeds, count)
+        if known is None:
+            feeds = list(feeds)
+            known = len(feeds)
+        options = replace(self._options_of(barrier, transport), detached=True, lifetime_s=keep_s)
+        return self._stream(feeds, None, known, options).submit()
+
+    def collect(self, run: str, *, output_names: Sequence[str] | None = None) -> Collection:
+        """The results of a run of yours that `submit` or another session began:
+
+            with session.collect(run) as results:
+                for item, outputs in results:
+                    ...
+
+        gives each item that nobody had yet, as it comes, with its outputs or its error. What was
+        given counts as had when the block ends; if that raises, all is kept for the next who
+        collects. While another client reads the run, this waits. Raises `UnknownRun`.
+        """
+        model = self._model()
+        names = output_names_of(model, output_names)
+        return Collection(self._line, run, model, names, self._timeout_s)
+
+    def _options_of(self, barrier: bool, transport: Transport | None) -> RunOptions:
+        _check_transport(transport or self._options.transport)
+        return replace(
+            self._options, barrier=barrier, transport=transport or self._options.transport
+        )
 
     def _stream(
         self,

@@ -9,7 +9,16 @@ from __future__ import annotations
 from crowdpipe.client.instructions import Grant, Instruction, Say, SendInput
 from crowdpipe.client.runs import ACK_COUNT, ClientRun
 from wire.due_times import NEVER
-from wire.messages.requests import AcknowledgeResults, Finish, Renew, Resume, Submit
+from wire.messages.requests import (
+    ACKNOWLEDGED_COUNT,
+    AcknowledgeResults,
+    CollectRun,
+    Finish,
+    LeaveRun,
+    Renew,
+    Resume,
+    Submit,
+)
 
 SUBMIT_AGAIN_S = 2.0
 ASK_AGAIN_S = 5.0  # doubled each time that nothing new came
@@ -39,6 +48,9 @@ def _serve(run: ClientRun, now: float) -> list[Instruction]:
 
 def _submit(run: ClientRun, now: float) -> list[Instruction]:
     """Say it, and send the first inputs right behind."""
+    if run.asked.collect:
+        run.repeat_at = now + SUBMIT_AGAIN_S
+        return [Say(CollectRun(run.name, run.asked.model))]
     asked, attached = run.asked, run.send_attached()
     run.repeat_at = now + SUBMIT_AGAIN_S
     said = Say(Submit(run.name, asked.model, asked.options, asked.count, len(attached)))
@@ -51,12 +63,12 @@ def _resume(run: ClientRun, now: float) -> list[Instruction]:
     run.unsure, run.resuming, run.finished = False, True, False
     run.repeat_s = min(ASK_AGAIN_MOST_S, max(ASK_AGAIN_S, 2 * run.repeat_s))
     run.repeat_at = now + run.repeat_s
-    return [*acknowledged, Say(Resume(run.name))]
+    return [*acknowledged, Say(Resume(run.name, not run.leaves))]
 
 
 def _finish(run: ClientRun) -> list[Instruction]:
     """Tell the count, once all inputs are there: nothing of the run comes after it."""
-    if run.count is None or run.asked.count is not None or run.finished or run.unstored:
+    if run.count is None or not run.counts_late or run.finished or run.unstored:
         return []
     run.finished = True
     return [Say(Finish(run.name, run.count))]
@@ -64,7 +76,7 @@ def _finish(run: ClientRun) -> list[Instruction]:
 
 def finish_late(run: ClientRun) -> list[Instruction]:
     """Every outcome is here, but the orchestrator may not know yet that this was all."""
-    if run.complete and run.asked.count is None and not run.finished:
+    if run.complete and run.counts_late and not run.finished:
         return [Say(Finish(run.name, run.count or 0))]
     return []
 
@@ -81,6 +93,13 @@ def acknowledge(run: ClientRun) -> list[Instruction]:
     """The outcomes that were handed out and not acknowledged yet."""
     acks, run.acks, run.ack_at = run.acks, [], NEVER
     return [Say(AcknowledgeResults(run.name, tuple(acks)))] if acks else []
+
+
+def leave(name: str, kept: tuple[int, ...] = ()) -> list[Instruction]:
+    """Whoever collects the run next gets what was not kept."""
+    parts = range(0, len(kept), ACKNOWLEDGED_COUNT)
+    told = [Say(AcknowledgeResults(name, kept[at : at + ACKNOWLEDGED_COUNT])) for at in parts]
+    return [*told, Say(LeaveRun(name))]
 
 
 def renew(names: tuple[str, ...]) -> list[Instruction]:

@@ -10,20 +10,20 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from crowdpipe.client.arrays import Array, decode_array
+from crowdpipe.client.arrays import Array
 from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.line import Line
+from crowdpipe.client.outputs import outputs_of
 from crowdpipe.client.signature import Feeds, tensors_of
 from wire.errors import CrowdpipeError, InvalidInput
 from wire.frame_head import FrameSettings
-from wire.frames import Frame, decode_frame, encode_frame
+from wire.frames import Frame, encode_frame
 from wire.ids import ActivationId
 from wire.messages.model import ModelSummary
 from wire.messages.requests import RunOptions
 
 WINDOW_NBYTES = 64 << 20  # results that may wait for whoever reads
 MOST_AHEAD, LEAST_AHEAD = 256, 16
-STRINGS_NBYTES = 64 << 20  # slack above the limit of fixed-size outputs
 
 Order = Literal["input", "ready"]
 
@@ -77,7 +77,32 @@ class Stream:
 
     def __iter__(self) -> Generator[ItemAnswer, None, None]:
         feeds = iter(self._feeds)
-        handle = self._line.begin(
+        handle = self._begin()
+        try:
+            yield from self._answers(handle, feeds)
+        finally:
+            handle.close()
+
+    def submit(self) -> str:
+        """Have all inputs stored, of a run that goes on alone then; its id."""
+        feeds = iter(self._feeds)
+        handle = self._begin()
+        try:
+            while not handle.ended:
+                if self._may_draw(handle):
+                    self._draw(handle, feeds)
+                elif self._faults:
+                    raise next(iter(self._faults.values()))
+                else:
+                    handle.wait(lambda: self._may_draw(handle))
+        finally:
+            handle.close()
+        if handle.error is not None:
+            raise handle.error
+        return handle.run
+
+    def _begin(self) -> Handle:
+        return self._line.begin(
             self._model.name,
             self._options,
             self._count,
@@ -85,10 +110,6 @@ class Stream:
             self._limit_s,
             self._total,
         )
-        try:
-            yield from self._answers(handle, feeds)
-        finally:
-            handle.close()
 
     def _answers(self, handle: Handle, feeds: Iterator[Feeds]) -> Iterator[ItemAnswer]:
         while not (self._exhausted and self._given == self._drawn):
@@ -159,14 +180,9 @@ class Stream:
         fault = self._faults.pop(index, None)
         error = fault or result.error
         if error is None and result.frame is not None:
-            return ItemAnswer(index, self._outputs(result.frame))
+            return ItemAnswer(index, outputs_of(result.frame, self._model, self._names))
         if error is None:
             error = CrowdpipeError(f"the result of item {index} was lost in this program")
         if not self._go_on:
             raise error
         return ItemAnswer(index, error)
-
-    def _outputs(self, data: bytes) -> list[Array]:
-        limit = self._model.output_limit_nbytes + STRINGS_NBYTES
-        frame = decode_frame(data, limit)
-        return [decode_array(frame.tensor(name)) for name in self._names]

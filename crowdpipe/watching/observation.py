@@ -25,7 +25,7 @@ from wire.messages.events import (
     TaskStarted,
 )
 from wire.messages.model import ModelSummary
-from wire.messages.requests import RunProgress
+from wire.messages.progress import RunProgress
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState, OrchestratorState
 from wire.messages.telemetry import Telemetry

@@ -54,6 +54,7 @@ def _restore(state: State, stored: StoredRun) -> None:
         begun_at=state.now - stored.age_s,
         active_at=state.now,
         heard_at=state.now,
+        unread=stored.options.detached,
         agenda=state.agenda,
         involved=state.involved,
     )

@@ -26,6 +26,7 @@ from orchestrator.machine.plans import (
     barrier,
     desired_state,
     hedging,
+    moves,
     planning,
     starving,
 )
@@ -96,6 +97,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("credit", credits.say_due),
     ("room", credits.share_out),
     ("end", expiry.settle_end),
+    ("moves", moves.tell),
     ("obstacle", obstacles.look),
     ("progress", progress.publish_due),
     ("expiry", expiry.expire),

@@ -30,6 +30,7 @@ def answered(state: State, event: PlanSearched) -> None:
         searching.note_answer(state, plan, search, event)
         FOR_PLANS[search.purpose](state, plan, search, event)
         state.agenda.look("plan", plan.key)
+        state.agenda.look("moves", plan.key)
 
 
 def expired(state: State, number: int) -> float:

@@ -70,6 +70,7 @@ class Outbound:
             told.StoreInput: self._store_input,
             told.StoreOutcome: self._store_outcome,
             told.StoreCount: lambda said: journal.store_count(said.run, said.count),
+            told.StoreParty: lambda said: journal.store_party(said.run, said.party),
             told.StoreEnding: lambda said: journal.end_run(said.run, said.kind, said.reason),
             told.StoreTimes: lambda said: journal.store_times(
                 [astuple(each) for each in said.times]

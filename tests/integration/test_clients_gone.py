@@ -16,7 +16,7 @@ from tests.support.agent_process import ROOT
 from tests.support.models import WIDTH, mlp
 from tests.support.mqtt_client import MqttClient
 from tests.support.orchestrated import TOPICS, System
-from wire.messages.requests import RunProgress
+from wire.messages.progress import RunProgress
 from wire.record import decode
 
 LIMIT_S = 60.0
@@ -89,7 +89,7 @@ def test_the_run_of_a_client_that_was_killed_waits_and_then_ends(
 def test_a_client_that_reads_nothing_for_long_says_that_it_is_there(
     served: System, endless: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("crowdpipe.client.machine.RENEW_S", 1.0)
+    monkeypatch.setattr("crowdpipe.client.wanted.RENEW_S", 1.0)
     feed = {"x": np.ones((2, WIDTH), np.float32)}
     with (
         MqttClient(served.broker.watcher) as watcher,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import crowdpipe
+from crowdpipe.client import events as ev
 from tests.support.models import WIDTH, mlp
 from tests.support.orchestrated import System, whole_model
 from wire.messages.requests import RunOptions
@@ -47,7 +48,9 @@ def test_many_items_leave_nothing_behind(session: crowdpipe.Session):
     for seed in range(0, total, 50):
         assert np.array_equal(seen[seed][0], whole.run(None, feed(seed, 1))[0])
     line = session._line
-    line.plan(session._name, RunOptions(), 10)  # its answer comes after all that was told before
+    line.ask(
+        ev.PlanAsked("q", session._name, RunOptions(), 10.0)
+    )  # its answer comes after all that was told before
     assert not line._readers.handles()
     assert not line._inputs
     assert line._arrived.held_nbytes == 0

@@ -48,7 +48,7 @@ class World:
     def __init__(
         self, manifest: Manifest, options: OrchestratorOptions | None = None, **made_of: object
     ) -> None:
-        self.options = options or OrchestratorOptions()
+        self.options = options or OrchestratorOptions(no_device_s=30.0)
         self.manifest = manifest
         self.machine = OrchestratorMachine(self.options)
         self.now = 0.0
@@ -245,6 +245,12 @@ class World:
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         self.runs[each.run] = replace(self.runs[each.run], fault=(each.kind, each.reason))
+
+    def _do_StoreParty(self, each: ins.StoreParty) -> None:  # noqa: N802
+        self.runs[each.run] = replace(self.runs[each.run], party=each.party)
+
+    def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
+        self.runs[each.run] = replace(self.runs[each.run], count=each.count)
 
     def _do_ForgetRun(self, each: ins.ForgetRun) -> None:  # noqa: N802
         self.runs.pop(each.run, None)

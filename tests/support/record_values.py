@@ -17,8 +17,9 @@ from wire.elements import Element
 from wire.ids import PartitionId, digest_of
 from wire.manifest import BlobRef, TensorSpec
 from wire.messages.assignment import PartitionAssignment, SegmentRef
-from wire.messages.requests import Submit
+from wire.messages.requests import Collected, Submit
 from wire.record_readers import MAX_INT
+from wire.spans import Spans
 
 NUMBERS = st.integers(-MAX_INT, MAX_INT)
 NAMES = st.from_regex(r"[a-z0-9-]{5}", fullmatch=True)
@@ -96,6 +97,11 @@ BY_RULE: dict[Any, st.SearchStrategy[Any]] = {
         bound_nbytes=st.integers(0, MAX_INT),
         passing=st.booleans(),
         rank_known=st.booleans(),
+    ),
+    Collected: st.builds(
+        Collected,
+        run=SCALARS[str],
+        items=st.lists(st.integers(0, 99), unique=True).map(lambda items: Spans(items).ranges()),
     ),
     Submit: st.builds(Submit, run=NAMES, model=SCALARS[str], count=st.none() | NUMBERS),
     PartitionAssignment: st.tuples(st.integers(0, 9), st.integers(1, 3)).flatmap(

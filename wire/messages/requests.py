@@ -5,6 +5,9 @@ of cut 0 on `orchestrator/from/<client>`, at most `credit` beyond those reported
 come right behind the first `submit`, which says how many. Results
 come back as frames of the last cut on `<client>/from/orchestrator`, errors as `item_failed`.
 
+A run outlives its client: another session of the same user may `list_runs`, `cancel_run`, and
+`collect_run`, which makes the run its own. Of another user's it is told what it is told of none.
+
 What a client announces is bounded where it is read: names and lists by their lengths here, which
 makes a longer one no message at all; numbers (`count`, `attached`, `items`, `partitions`,
 `lifetime_s`) by whoever decides about them, who can say what would do. Nothing is allocated or
@@ -14,9 +17,10 @@ looped over by an announced number.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from wire.ids import check_name
+from wire.messages.progress import ListedRun
 from wire.transport import Transport
 
 ATTACHED_COUNT = 4  # so many inputs may be attached to `submit`, …
@@ -25,6 +29,9 @@ REQUEST_NBYTES = 64 << 10  # the longest request: a full list of acknowledgement
 ACKNOWLEDGED_COUNT = 4096  # outcomes that one request may acknowledge
 RENEWED_COUNT = 1000  # runs that one request may renew
 NAME_LENGTH = 64  # of ids and options that are asked for by name
+DIGEST_LENGTH = 128
+LISTED_COUNT = 100  # runs that one answer lists
+ITEMS_LIMIT = 100_000_000  # no run has an item beyond, whatever an orchestrator allows
 
 
 def _check_length(what: str, length: int, most: int) -> None:
@@ -36,7 +43,8 @@ def _check_length(what: str, length: int, most: int) -> None:
 class RunOptions:
     """`exact`: optimisation off, bit for bit. `barrier`: a partition starts when all outputs of
     the one before have arrived (needs a count). `partitions`: as many as this, or the planner's
-    choice. `lifetime_s`: how long results are kept for a client that does not fetch them."""
+    choice. `lifetime_s`: how long results are kept for a client that does not fetch them.
+    `detached`: once all inputs are stored, the run goes on without a client."""
 
     exact: bool = False
     barrier: bool = False
@@ -44,6 +52,7 @@ class RunOptions:
     partitions: int | None = None
     policy: str = "affinity"
     lifetime_s: float = 3600.0
+    detached: bool = False
 
     def __post_init__(self) -> None:
         _check_length("a policy", len(self.policy), NAME_LENGTH)
@@ -102,14 +111,53 @@ class AcknowledgeResults:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """After a reconnect: which inputs are stored, and send again every outcome that was not
-    acknowledged."""
+    """After a reconnect: which inputs are stored, and (`reads`) send again every outcome that was
+    not acknowledged."""
 
     type: ClassVar[str] = "resume"
+    run: str
+    reads: bool = True
+
+    def __post_init__(self) -> None:
+        _check_length("a run id", len(self.run), NAME_LENGTH)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectRun:
+    """This session takes the run over from another of its user's that is gone: its outcomes are
+    sent here from now on, and no more inputs are taken. `model`: the digest it has to be of."""
+
+    type: ClassVar[str] = "collect_run"
+    run: str
+    model: str
+
+    def __post_init__(self) -> None:
+        _check_length("a run id", len(self.run), NAME_LENGTH)
+        _check_length("a model's digest", len(self.model), DIGEST_LENGTH)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRun:
+    """This session reads the run no more, and does not cancel it: another may collect it."""
+
+    type: ClassVar[str] = "leave_run"
     run: str
 
     def __post_init__(self) -> None:
         _check_length("a run id", len(self.run), NAME_LENGTH)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRuns:
+    """The runs of this user, the newest first, or (`run`) this one of them."""
+
+    type: ClassVar[str] = "list_runs"
+    request: str
+    run: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_length("a request's id", len(self.request), NAME_LENGTH)
+        _check_length("a run id", len(self.run or ""), NAME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +188,18 @@ class RequestPlan:
         _check_length("a model's name", len(self.model), NAME_LENGTH)
 
 
-Request = Submit | Finish | CancelRun | AcknowledgeResults | Resume | Renew | RequestPlan
+Request = (
+    Submit
+    | Finish
+    | CancelRun
+    | AcknowledgeResults
+    | Resume
+    | CollectRun
+    | LeaveRun
+    | ListRuns
+    | Renew
+    | RequestPlan
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +259,36 @@ class RunWaits:
 
 
 @dataclass(frozen=True, slots=True)
+class RunNews:
+    """Something happened to the run, in a sentence for people. `stamp` rises from one to the
+    next, also from one life of the orchestrator to its next: what does not is a repetition."""
+
+    type: ClassVar[str] = "run_news"
+    run: str
+    stamp: tuple[int, int]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The run is this session's now. `items`: ranges [first, last] of those whose outcome comes;
+    of the others another session has it, or they never were. `news`: the stamp of what happened
+    before, which need not be told any more."""
+
+    type: ClassVar[str] = "collected"
+    run: str
+    items: tuple[tuple[int, int], ...]
+    news: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        before = -2
+        for first, last in self.items:
+            if not before + 1 < first <= last < ITEMS_LIMIT:
+                raise ValueError(f"items {first} to {last} after {before}")
+            before = last
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedPartition:
     """One row of a plan. `reason` is a sentence: why this device. `measured`: of so many of its
     segments the cost was measured on a device; of the others it is estimated."""
@@ -242,24 +331,25 @@ class RequestFailed:
     again_s: float | None = None
 
 
-Response = Accepted | InputsStored | Rejected | ItemFailed | RunWaits | Planned | RequestFailed
-RunStatus = Literal["accepted", "running", "done", "failed", "cancelled"]
-
-
 @dataclass(frozen=True, slots=True)
-class RunProgress:
-    """`runs/<r>`, retained with an expiry: what a watcher sees of a run."""
+class RunsListed:
+    """`left_out`: so many older ones are not listed."""
 
-    run: str
-    model: str
-    status: RunStatus
-    exact: bool
-    barrier: bool
-    transport: str
-    count: int | None
-    stored: int
-    admitted: int
-    done: int
-    failed: int
-    elapsed_s: float
-    reason: str | None = None
+    type: ClassVar[str] = "runs_listed"
+    request: str
+    runs: tuple[ListedRun, ...]
+    left_out: int = 0
+
+
+Response = (
+    Accepted
+    | InputsStored
+    | Rejected
+    | ItemFailed
+    | RunWaits
+    | RunNews
+    | Collected
+    | RunsListed
+    | Planned
+    | RequestFailed
+)

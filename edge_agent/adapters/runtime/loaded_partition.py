@@ -26,10 +26,11 @@ from edge_agent.adapters.device.memory import (
 )
 from edge_agent.adapters.runtime.loaded_segment import LoadedSegment
 from edge_agent.adapters.runtime.onnx_runtime import shrink_arena
+from edge_agent.adapters.runtime.outside_table import integers_of, of_input
 from edge_agent.adapters.runtime.segment_loader import SegmentLoader
 from edge_agent.adapters.runtime.worker_pool import WorkerPool
 from edge_agent.adapters.store.cache import BlobCache
-from wire.errors import OverBudget
+from wire.errors import ComputeFailed, OverBudget
 from wire.memory import hurried_need, mapped_nbytes, resident_need, streamed_need
 from wire.messages.assignment import PartitionAssignment, SegmentRef
 from wire.quantities import mebibytes
@@ -126,8 +127,16 @@ class LoadedPartition:
         """What the partition makes of the live set's OrtValues, and seconds per segment.
 
         `values` is emptied as it goes: an intermediate lives until its last user has run.
-        Raises `ComputeFailed`, or `Malformed` if a tensor is missing.
+        Raises `ComputeFailed`, `InvalidInput` if that is for a value of one of the model's inputs,
+        or `Malformed` if a tensor is missing.
         """
+        inputs = integers_of(values) if self.assigned.partition.first == 0 else {}
+        try:
+            return self._run(values)
+        except ComputeFailed as error:
+            raise of_input(error, inputs) from None
+
+    def _run(self, values: dict[str, Any]) -> tuple[dict[str, Any], tuple[float, ...]]:
         seconds: list[float] = []
         for position, ref in enumerate(self.segments):
             segment, began_s = self._loaded[ref.index], time.monotonic()

@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from edge_agent.adapters.runtime.outside_table import outside
 from edge_agent.adapters.runtime.row_graph import RowRead
-from wire.errors import ComputeFailed, LoadFailed
+from wire.errors import LoadFailed
 
 
 class RowSource:
@@ -50,10 +51,7 @@ class RowSource:
     def _place_of(self, index: int) -> int:
         rows = self._table.rows
         if not -rows <= index < rows:
-            raise ComputeFailed(
-                f"index {index} for {self.output!r} is outside the table: it must be from "
-                f"{-rows} to {rows - 1}"
-            )
+            raise outside(index, rows, self.output)
         row = index + rows if index < 0 else index
         return self._table.offset + row * self._table.row_nbytes
 

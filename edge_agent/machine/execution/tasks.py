@@ -14,6 +14,7 @@ from edge_agent.machine.records.held_frames import HeldInput, HeldOutput
 from edge_agent.machine.records.instructions import Execute, ForgetFrame
 from edge_agent.machine.records.partitions import Partition
 from edge_agent.machine.records.transitions import life_of
+from wire.errors import InvalidInput
 from wire.ids import TaskId
 from wire.messages.events import TaskDone, TaskFailed, TaskStarted
 from wire.messages.residency import Failure
@@ -59,7 +60,9 @@ def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
     occupant = agent.slot.executed(event.task)
     if event.fatal:
         _ruined(agent, event, now)
-    failure = Failure(event.kind, f"{occupant.partition}: {event.reason}")
+    # Where it failed is no news to whoever gave the wrong input.
+    where = "" if event.kind == InvalidInput.kind else f"{occupant.partition}: "
+    failure = Failure(event.kind, f"{where}{event.reason}")
     task_failed(agent, event.task, failure, now)
 
 

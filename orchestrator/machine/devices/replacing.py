@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.items.recovery import forget_device, resend_all
-from orchestrator.machine.plans import hedging
+from orchestrator.machine.plans import hedging, moves
 from orchestrator.machine.plans.assigning import assign, candidates, choose, take
 from orchestrator.machine.plans.planning import repartition
 from orchestrator.machine.plans.starving import give_up
@@ -36,7 +36,9 @@ def device_gone(state: State, name: str, why: str) -> None:
         for placement in plan.placements:
             placement.end_standin(name)
     forget_device(state, name)
+    became = moves.what_became_of(state, name)
     for plan, placements in hit:
+        moves.vacate(state, plan, name, placements, became)
         _replace(state, plan, placements, why)
 
 
@@ -49,6 +51,7 @@ def device_drains(state: State, name: str) -> None:
         assigned = [placement for placement in movable if placement.device == name]
         for placement in movable:
             take(state, plan, placement, "its device drains")
+        moves.vacate(state, plan, name, assigned, f"{name} leaves")
         _replace(state, plan, assigned, f"{name} drains")
 
 
@@ -81,6 +84,7 @@ def placement_failed(
     refuse(state, device, placement, failure)
     placement.life.settle("failed", state.now, failure.reason)
     take(state, plan, placement, f"{device.name} failed: {failure.kind}")
+    moves.vacate(state, plan, device.name, [placement], f"{device.name} failed")
     choose(state, plan)
     if not plan.in_flight:
         return

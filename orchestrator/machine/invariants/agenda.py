@@ -41,7 +41,7 @@ def _check_devices(state: State) -> None:
 
 def _check_run(state: State, run: Run) -> None:
     options = state.options
-    if run.open:
+    if run.open and not (run.unread and run.goes_alone):
         since = max(run.heard_at, state.heard_at)
         lease_s = options.client_gone_s if run.silent else options.client_lease_s
         _check_due(state, "client", run.run, since + lease_s)

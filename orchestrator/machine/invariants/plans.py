@@ -12,6 +12,7 @@ def check_plans(state: State) -> None:
         check(plan.key == key, f"plan {plan.key} is filed as {key}")
         _check_ranges(plan)
         _check_in_flight(state, plan)
+        _check_vacated(state, plan)
         kept = key in state.plans.unplaceable
         check_same(f"plan {key}: waits for a device", kept, plan.unplaceable)
         check_same(
@@ -41,6 +42,15 @@ def _check_in_flight(state: State, plan: Plan) -> None:
     for item in plan.in_flight.values():
         check(item.state == "admitted", lambda item=item: f"{item.life} is in flight")
     _check_suspects(state, plan)
+
+
+def _check_vacated(state: State, plan: Plan) -> None:
+    """What is yet to be told of partitions that moved is told to somebody."""
+    looked = state.connection is not None and state.now >= state.settle_until
+    needed = bool(state.runs.working(plan.key))
+    check(not plan.vacated or needed or not looked, f"plan {plan.key}: {plan.vacated} for nobody")
+    firsts = {each.partition.first for each in plan.placements}
+    check(plan.vacated.keys() <= firsts, f"plan {plan.key}: {plan.vacated} of ranges before")
 
 
 def _check_suspects(state: State, plan: Plan) -> None:

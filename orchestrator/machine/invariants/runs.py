@@ -56,6 +56,10 @@ def _check_numbers(run: Run) -> None:
     check(not lost, f"run {run.run}: outcomes of items that did not end: {lost}")
     check(run.highest >= max(run.items, default=-1), f"run {run.run}: an item beyond its highest")
     check(run.active_at >= run.heard_at, f"run {run.run}: heard after its last activity")
+    left = run.unread and run.open and not run.silent
+    check(run.options.detached or not left, f"run {run.run}: goes on, and nobody reads it")
+    untold = run.happenings.count - run.happenings.told
+    check(untold >= 0, f"run {run.run}: more was told of it than happened")
     if run.count is not None:
         check(ended <= run.count, f"run {run.run}: {ended} of {run.count} items ended")
 
@@ -88,6 +92,11 @@ def _check_whose(state: State) -> None:
     expected = Counter(name for run in under_way for name in (run.party, run.user))
     check_same("runs under way", dict(state.runs.under_way), dict(expected))
     known = Counter(run.user for run in state.runs.values())
+    for user, count in known.items():
+        kept = {run.run for run in state.runs.newest_of(user, len(state.runs))}
+        theirs = {run.run for run in state.runs.values() if run.user == user}
+        check_same(f"runs of {user}", kept, theirs)
+        check_same(f"how many runs {user} has", len(kept), count)
     check_same("runs of each user", dict(state.runs.known), dict(known))
 
 

@@ -54,7 +54,8 @@ def outcome_stored(state: State, run: Run, outcome: Outcome, *, kept: bool = Tru
         state.counts["unknown_outcome"] += 1
         return
     run.end(item, outcome, state.now)
-    publish(state, run, outcome)
+    if not run.unread:
+        publish(state, run, outcome)
     if item.has_input:
         state.budget.spool(run, -item.nbytes)
         if kept:

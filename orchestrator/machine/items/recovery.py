@@ -197,6 +197,8 @@ def _check_item(state: State, plan: Plan, item: Item) -> None:
         item.check_at = heard_at + limit_s
         return
     item.check_at = state.now + limit_s
+    if plan.starved_since is not None:
+        return  # how long a device is waited for is another limit
     silent_s = state.now - heard_at
     if silent_s >= state.options.item_limit_s:
         fail(state, item, "timed_out", f"{waits_for(plan, item)} for {silent_s:.0f} s")

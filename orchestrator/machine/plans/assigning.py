@@ -7,17 +7,16 @@ and what follows from their answer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from itertools import islice
 
 from orchestrator.machine.items.recovery import resend_all
+from orchestrator.machine.plans import moves
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.state import State
 from orchestrator.planner.deferral import Outlook, waits
 from orchestrator.planner.offers import Offer, SegmentRange, fits
-from orchestrator.planner.partitioning import estimated_s
 from orchestrator.planner.ranking import Candidate, Choice, one_each, rank, spread
 from orchestrator.planner.rates import DeviceFacts, Rates
 from orchestrator.planner.rates import offer_of as planner_offer_of
@@ -237,7 +236,9 @@ def assign(state: State, plan: Plan, placement: Placement, why: str) -> bool:
 
 def hand_over(state: State, plan: Plan, placement: Placement, choice: Choice, why: str) -> None:
     """Give it to this device in the place of the one that has it."""
+    before = placement.device or ""
     take(state, plan, placement, why)
+    moves.vacate(state, plan, before, [placement], why)
     placement.choose(choice)
     _put(state, plan, placement, choice.device, why)
 
@@ -249,33 +250,6 @@ def _put(state: State, plan: Plan, placement: Placement, device: str, why: str) 
         resend_all(state, plan, item)
 
 
-def spread_out(state: State, plan: Plan) -> None:
-    """Move ranges off a device that serves several of them to one that serves none: it keeps one
-    resident, and would load one after the other for every item. A device that would have to evict
-    another model's partition for it is left alone."""
-    for placement in _crowded(plan):
-        others = candidates(state, plan, placement, set(plan.devices()))
-        ranked = rank(others, plan.want.policy, state.options.cached_share)
-        ranked = [each for each in ranked if _helps(state, plan, placement, each.device)]
-        if ranked and ranked[0].tier < MUST_EVICT_TIER:
-            take(state, plan, placement, f"{ranked[0].device} can keep it resident")
-            if plan.in_flight:
-                assign(state, plan, placement, "a device of its own came")
-            else:
-                choose(state, plan)
-
-
-def _helps(state: State, plan: Plan, placement: Placement, name: str) -> bool:
-    """Whether a batch is through sooner with this range on that device."""
-    manifest, exact = plan.manifest, plan.key[1]
-    work = state.estimates.work(manifest, exact)
-    before = ranges_as_placed(plan)
-    at = plan.placements.index(placement)
-    after = (*before[:at], replace(before[at], device=name), *before[at + 1 :])
-    fleet = offers_on(state, manifest, exact, (*before, *after))
-    return estimated_s(manifest, fleet, after, work) < estimated_s(manifest, fleet, before, work)
-
-
 def ranges_as_placed(plan: Plan) -> tuple[SegmentRange, ...]:
     """Each range with the device that has it, or is expected to."""
     return tuple(
@@ -284,21 +258,10 @@ def ranges_as_placed(plan: Plan) -> tuple[SegmentRange, ...]:
     )
 
 
-def _crowded(plan: Plan) -> list[Placement]:
-    """Assigned placements beyond the first on each device."""
-    seen: set[str] = set()
-    crowded = []
-    for placement in plan.placements:
-        if placement.device in seen:
-            crowded.append(placement)
-        elif placement.device is not None:
-            seen.add(placement.device)
-    return crowded
-
-
 def _give(state: State, plan: Plan, placement: Placement, device: str, why: str) -> None:
     _close_barriers(state, plan)
     placement.give(device, state.now, why)
+    state.agenda.look("moves", plan.key)
     known = state.devices.get(device)
     if known is not None and known.status_of(placement.partition) == "resident":
         placement.life.move("resident", state.now, "it already was")

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from orchestrator.machine.items.outcomes import drop_standins, fail_plan
-from orchestrator.machine.plans import searching
+from orchestrator.machine.plans import moves, searching
 from orchestrator.machine.plans.assigning import (
     choose,
     offers_on,
     ranges_as_placed,
-    spread_out,
     take,
 )
+from orchestrator.machine.plans.spreading import spread_out
 from orchestrator.machine.plans.starving import end_starving, give_up, is_broken, starve
 from orchestrator.machine.records.events import PlanSearched
 from orchestrator.machine.records.placement import placement_of
@@ -51,6 +51,7 @@ def ensure(state: State, key: PlanKey) -> float:
     if leader is None:
         if plan is not None:  # nobody waits for its devices
             end_starving(state, plan)
+            plan.vacated.clear()
         return NEVER
     if plan is None and key[0] in state.manifests:
         plan = Plan(key, state.manifests[key[0]], leader.want)
@@ -258,6 +259,7 @@ def _tilings(
 
 def install(state: State, plan: Plan, ranges: Sequence[SegmentRange]) -> None:
     """Put these ranges in the place of those before; items in flight go on by recovery."""
+    before = len(plan.placements)
     for placement in plan.placements:
         take(state, plan, placement, "its plan was replaced")
     for item in plan.in_flight.values():
@@ -272,6 +274,7 @@ def install(state: State, plan: Plan, ranges: Sequence[SegmentRange]) -> None:
     plan.fleet, plan.fleet_since = state.devices.revision, state.now
     plan.retiring, plan.judged = False, True
     choose(state, plan)
+    moves.tell_recut(state, plan, before)
 
 
 def repartition(state: State, plan: Plan, failed: Failed | None = None) -> None:

@@ -12,7 +12,9 @@ from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.state import State
 from wire.errors import BlobCorrupt, BlobMissing, NoDevice, StoreUnreachable
 from wire.ids import PartitionId
+from wire.memory import resident_need, streamed_need
 from wire.messages.residency import Failure
+from wire.quantities import mebibytes
 
 NEVER = float("inf")
 MENDED_AT_THE_DESK = (BlobMissing.kind, BlobCorrupt.kind, StoreUnreachable.kind)
@@ -43,7 +45,7 @@ def starve(state: State, plan: Plan) -> float:
 
 def _fail_starved(state: State, plan: Plan, since: float) -> float:
     """End what waited so long itself, and leave the rest its time; until when."""
-    kind, reason = plan.starved_of or _refused(state, plan) or (NoDevice.kind, _nobody(plan))
+    kind, reason = plan.starved_of or _refused(state, plan) or (NoDevice.kind, nobody(plan))
     limit_s, wake = state.options.no_device_s, NEVER
     for run in state.runs.working(plan.key):
         until = max(since, min(item.life.since for item in run.items.values())) + limit_s
@@ -60,6 +62,8 @@ def end_starving(state: State, plan: Plan) -> None:
     if plan.starved_since is not None:
         for run in state.runs.working(plan.key):
             run.touch()
+        for item in plan.in_flight.values():
+            item.progress_at = max(item.progress_at, state.now)
     plan.starved_since, plan.starved_of = None, None
 
 
@@ -125,7 +129,12 @@ def try_again(state: State, key: PlanKey) -> None:
             device.forgive(part)
 
 
-def _nobody(plan: Plan) -> str:
-    homeless = [each.partition for each in plan.placements if each.likely is None]
-    what = f" for segments {homeless[0].first} to {homeless[0].last}" if homeless else ""
+def nobody(plan: Plan) -> str:
+    """That a device is missing, for which segments, and how much memory they take."""
+    homeless = next((each for each in plan.placements if each.likely is None), None)
+    what = ""
+    if homeless is not None:
+        need = streamed_need if homeless.streamed else resident_need
+        part, memory = homeless.partition, mebibytes(need(homeless.segments))
+        what = f" for segments {part.first} to {part.last}, which take {memory} of memory"
     return f"no device is there{what}: start an agent with `crowdpipe agent --name NAME`"

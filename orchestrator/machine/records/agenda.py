@@ -34,6 +34,7 @@ Look = Literal[
     "item",  # item: nothing was heard of it, or it is to be sent again
     "late",  # item: its tasks that were begun and not done
     "barrier",  # run: cuts that its wave may pass
+    "moves",  # plan: what people are told of partitions that moved
     "credit",  # run: its client is told what is stored
     "room",  # "": room for inputs came free, for runs that were refused credit
     "obstacle",  # run: what keeps it from going on

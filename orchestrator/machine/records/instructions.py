@@ -16,7 +16,8 @@ from wire.ids import ActivationId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
 from wire.messages.model import ModelSummary
-from wire.messages.requests import Response, RunOptions, RunProgress
+from wire.messages.progress import RunProgress
+from wire.messages.requests import Response, RunOptions
 from wire.messages.state import OrchestratorState
 
 
@@ -70,6 +71,14 @@ class StoreCount:
 
     run: str
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreParty:
+    """Another session of the run's user has it from now on."""
+
+    run: str
+    party: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +238,7 @@ Instruction = (
     | StoreInput
     | StoreOutcome
     | StoreCount
+    | StoreParty
     | StoreEnding
     | StoreTimes
     | ForgetTimes

@@ -45,7 +45,7 @@ class OrchestratorOptions:
     client_lease_s: float = 60.0
     client_gone_s: float = 300.0
     settle_s: float = 2.0
-    no_device_s: float = 30.0
+    no_device_s: float = 3600.0
     item_limit_s: float = 600.0
     stall_s: float = 15.0
     rounds: int = 5

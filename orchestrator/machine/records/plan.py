@@ -11,6 +11,7 @@ from typing import Protocol
 
 from orchestrator.machine.records.item import Item, ItemKey
 from orchestrator.machine.records.placement import Placement
+from orchestrator.machine.records.vacancy import Vacancy
 from wire.manifest import Manifest
 from wire.messages.residency import Failure
 
@@ -63,6 +64,7 @@ class Plan:
     judged: bool = False  # it was compared with a new one for this fleet
     judged_for: str = ""  # and for this run
     judged_at: float = float("-inf")
+    vacated: dict[int, Vacancy] = field(default_factory=dict)  # by first segment: to be told of
     starved_since: float | None = None  # since then something waits, and has no device
     starved_of: tuple[str, str] | None = None
     broken: Failure | None = None

@@ -14,11 +14,13 @@ from typing import Protocol
 
 from orchestrator.machine.records.agenda import Agenda, Look
 from orchestrator.machine.records.events import Outcome
+from orchestrator.machine.records.happenings import Happenings
 from orchestrator.machine.records.item import Involved, Item
 from orchestrator.machine.records.plan import PlanKey, Want
 from orchestrator.machine.records.transitions import lifecycle_of
 from wire.lifecycle import Lifecycle
-from wire.messages.requests import RunOptions, RunStatus
+from wire.messages.progress import RunStatus
+from wire.messages.requests import RunOptions
 from wire.spans import Spans
 from wire.topics import user_of
 
@@ -46,6 +48,8 @@ class Keeper(Protocol):
 
     def landed(self, run: Run) -> None: ...
 
+    def handed_over(self, run: Run, party: str) -> None: ...
+
 
 @dataclass(slots=True)
 class Run:
@@ -67,6 +71,7 @@ class Run:
     order: int = 0  # rises from run to run: the oldest with work leads its plan
     keeper: Keeper | None = None
     silent: bool = False  # its client is not there; nothing of it is admitted or granted
+    unread: bool = False  # nobody takes its outcomes now: they wait until it is collected
     moved_at: float = float("-inf")  # when an item of it was last admitted, or ended
     obstacle: Obstacle | None = None  # what is in its way, as its client was told
     looked_at: float = float("-inf")  # when an obstacle was looked for last
@@ -95,6 +100,7 @@ class Run:
     progress_dirty: bool = True
     ended_at: float | None = None
     fault: tuple[str, str] | None = None  # kind and reason why it ended before its items did
+    happenings: Happenings = field(default_factory=Happenings)
     awaited: set[int] = field(default_factory=set)  # attached inputs that are not here yet
     gather_until: float = float("inf")
     checked: bool = True  # devices could serve it, as far as that is known; else it is not stored
@@ -143,6 +149,16 @@ class Run:
         return self.open and not self.silent
 
     @property
+    def whole(self) -> bool:
+        """Every input is here, or past being needed."""
+        return self.count is not None and len(self.stored) >= self.count
+
+    @property
+    def goes_alone(self) -> bool:
+        """It needs no client to go on."""
+        return self.options.detached and self.whole
+
+    @property
     def working(self) -> bool:
         """Has work that is not done, and somebody who waits for it."""
         return bool(self.items) and self.attended
@@ -168,6 +184,7 @@ class Run:
     def hear(self, now: float) -> None:
         """Its client said something of it."""
         self.active_at = self.heard_at = now
+        self.unread &= self.options.detached  # else its client reads it whenever it is there
         if self.silent:
             self.silent = False
             self._changed()
@@ -181,6 +198,21 @@ class Run:
         self.silent = True
         self._changed()
         self.show()
+
+    def leave(self) -> None:
+        """Nobody takes its outcomes now."""
+        self.unread = True
+        self.show()
+        self._look("client")
+
+    def hand_over(self, party: str, now: float) -> None:
+        """This session of its user's has it from now on, and reads it."""
+        if party != self.party and self.keeper is not None:
+            self.keeper.handed_over(self, party)
+        self.unread = False
+        self.hear(now)
+        self.show()
+        self._look("client")
 
     # --- items --------------------------------------------------------------------------------
 
@@ -286,6 +318,11 @@ class Run:
         self.progress_dirty = True
         self.touch()
         self._look("progress")
+
+    def happen(self, text: str, now: float) -> None:
+        """People are to hear of this."""
+        self.happenings.add(text, now)
+        self.show()
 
     def touch(self) -> None:
         """News of it: what was in its way may be gone, or something new is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.input_budget import InputBudget
@@ -33,6 +34,7 @@ class Runs(Mapping[str, Run]):
         self._under_way: dict[str, Run] = {}  # those that did not end
         self.under_way = Tally()  # how many, by party and by user
         self.known = Tally()  # also those that ended and are kept, by user
+        self._of_user: dict[str, dict[str, Run]] = {}  # in their order; no user has none
         self._order = 0
 
     def __getitem__(self, run: str) -> Run:
@@ -50,6 +52,7 @@ class Runs(Mapping[str, Run]):
         self._runs[run.run] = run
         self._of_model.setdefault(run.model, {})[run.run] = run
         self.known.change(run.user, 1)
+        self._of_user.setdefault(run.user, {})[run.run] = run
         self.run_changed(run)
 
     def remove(self, run: Run) -> None:
@@ -64,6 +67,10 @@ class Runs(Mapping[str, Run]):
             del self._of_model[run.model]
         self._note_under_way(run, there=False)
         self.known.change(run.user, -1)
+        theirs = self._of_user[run.user]
+        del theirs[run.run]
+        if not theirs:
+            del self._of_user[run.user]
         self._stop(run)
         self._note_laden(run, laden=False)
         self.hold_back(run)
@@ -74,6 +81,10 @@ class Runs(Mapping[str, Run]):
 
     def of_model(self, digest: str) -> list[Run]:
         return list(self._of_model.get(digest, {}).values())
+
+    def newest_of(self, user: str, count: int) -> list[Run]:
+        """The user's last ones, the newest first."""
+        return list(islice(reversed(self._of_user.get(user, {}).values()), count))
 
     def laden(self, key: PlanKey) -> list[Run]:
         """Those with items without an outcome in the plan, also if their client is silent."""
@@ -143,6 +154,20 @@ class Runs(Mapping[str, Run]):
 
     def landed(self, run: Run) -> None:
         self._fly(run, -1)
+
+    def handed_over(self, run: Run, party: str) -> None:
+        """Another session of its user has it: what is counted by party is counted there."""
+        flying, working = len(run.in_flight), run.working
+        self._note_under_way(run, there=False)
+        self._stop(run)
+        self.hold_back(run)
+        self._fly(run, -flying)
+        run.party = party
+        self._note_under_way(run, there=not run.over)
+        self._fly(run, flying)
+        if working:
+            self._start(run)
+        self.may_enter(run)
 
     def _fly(self, run: Run, count: int) -> None:
         if count:

@@ -67,8 +67,9 @@ class State:
         self.estimates = Estimates()
         self.commands = CommandQueue(options.coalesce_s)
         self.counts: Counter[str] = Counter()  # what was dropped or refused, by name
-        # Ids of forgotten runs, with kind and reason of what to answer to those who still ask.
-        self.tombstones: dict[str, tuple[str, str]] = {}
+        # Ids of forgotten runs, with user, kind and reason: what to answer to those of that user's
+        # who still ask.
+        self.tombstones: dict[str, tuple[str, str, str]] = {}
         self.contested: dict[str, float] = {}  # names that two agents use, and until when we say so
         self.contested_said: tuple[str, ...] = ()
         self.clear_at: dict[str, float] = {}  # when progress of forgotten runs is cleared
@@ -139,8 +140,13 @@ class State:
         while len(self.revisions) > TOMBSTONES_LIMIT:
             del self.revisions[next(iter(self.revisions))]
 
-    def leave_tombstone(self, run: str, kind: str, reason: str) -> None:
+    def tombstone_of(self, run: str, user: str) -> tuple[str, str] | None:
+        """Kind and reason of how the user's run ended, if that is remembered."""
+        found = self.tombstones.get(run)
+        return found[1:] if found is not None and found[0] == user else None
+
+    def leave_tombstone(self, run: Run, kind: str, reason: str) -> None:
         """Remember how it ended, for a client that did not hear it."""
-        self.tombstones[run] = (kind, reason)
+        self.tombstones[run.run] = (run.user, kind, reason)
         while len(self.tombstones) > TOMBSTONES_LIMIT:
             del self.tombstones[next(iter(self.tombstones))]

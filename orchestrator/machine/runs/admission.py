@@ -94,6 +94,8 @@ def check_waits(state: State, name: str) -> float:
 def _check_run(state: State, run: Run) -> None:
     plan = state.plans.get(run.plan_key)
     moved_at = plan.moved_at if plan is not None else float("-inf")
+    if plan is not None and plan.starved_since is not None:
+        moved_at = state.now  # how long a device is waited for is another limit
     run.waits_until = state.now + state.options.item_limit_s
     for item in [run.items[index] for index in run.waiting]:
         until = max(moved_at, item.life.since, state.heard_at) + state.options.item_limit_s

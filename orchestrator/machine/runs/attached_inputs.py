@@ -126,6 +126,6 @@ def cancel(state: State, run: Run, reason: str) -> None:
     """Nothing of it is on disk, and nobody was told of it."""
     _drop(state, run)
     run.move("cancelled", state.now, reason)
-    state.leave_tombstone(run.run, RunCancelled.kind, reason)
+    state.leave_tombstone(run, RunCancelled.kind, reason)
     del state.gathering[run.run]
     state.runs.remove(run)

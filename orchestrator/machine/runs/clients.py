@@ -3,8 +3,10 @@
 A client says every so often that it is (`Renew`), and every other word of its counts as well. One
 that says nothing for `client_lease_s` may be killed, or cut off: nothing more of its runs is let
 in, and what is under way is sent home, so that others have the room. Its next word takes that
-back. After `client_gone_s`, as long as its session at the broker lasts, its runs end, and their
-inputs go from our disk; results that were made stay for as long as the run's lifetime says.
+back. A run that was submitted to go on without a client, and has all its inputs, does so: its
+outcomes are kept, and not sent, until another session collects it. Of others, after
+`client_gone_s`, as long as its session at the broker lasts, the runs end, and their inputs go from
+our disk; results that were made stay for as long as the run's lifetime says.
 Silence counts only while we could hear.
 """
 
@@ -23,6 +25,8 @@ def check(state: State, name: str) -> float:
     run = state.runs.get(name)
     if run is None or not run.open or state.connection is None:
         return NEVER
+    if run.goes_alone and run.unread:
+        return NEVER
     options = state.options
     since = max(run.heard_at, state.heard_at)
     if state.now >= since + options.client_gone_s:
@@ -30,13 +34,17 @@ def check(state: State, name: str) -> float:
         return NEVER
     if run.silent:
         return since + options.client_gone_s
+    if state.now >= since + options.client_lease_s and run.goes_alone:
+        run.leave()
+        return NEVER
     if state.now >= since + options.client_lease_s:
-        _let_wait(state, run)
+        let_wait(state, run)
         return since + options.client_gone_s
     return since + options.client_lease_s
 
 
-def _let_wait(state: State, run: Run) -> None:
+def let_wait(state: State, run: Run) -> None:
+    """Nothing more of it is let in, and what is under way is sent home."""
     run.fall_silent()
     state.budget.promise(run, 0, 0)
     state.counts["silent_client"] += 1

@@ -34,7 +34,7 @@ def _forget(state: State, run: Run) -> None:
     """Nothing of it is needed any more; its progress stays visible for a while."""
     publish(state, run)
     state.emit(ForgetRun(run.run))
-    state.leave_tombstone(run.run, *(run.fault or (TimedOut.kind, OVER)))
+    state.leave_tombstone(run, *(run.fault or (TimedOut.kind, OVER)))
     state.clear_at[run.run] = state.now + state.options.clear_run_s
     state.agenda.look("clear", run.run)
     state.runs.remove(run)

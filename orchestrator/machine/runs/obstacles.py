@@ -13,6 +13,7 @@ from itertools import islice
 
 from orchestrator.machine.items import recovery
 from orchestrator.machine.plans.absence import absent
+from orchestrator.machine.plans.starving import nobody
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
@@ -61,6 +62,8 @@ def _tell_change(state: State, run: Run, found: Obstacle | None) -> None:
 
 def tell(state: State, run: Run) -> None:
     """Say to its client what is in its way, or that nothing is."""
+    if run.unread:
+        return
     kind, reason = run.obstacle or (None, "")
     state.respond(run.party, RunWaits(run.run, kind, reason))
 
@@ -87,7 +90,7 @@ def no_device(state: State, run: Run, plan: Plan | None) -> Obstacle | None:
         return None
     if state.now < plan.starved_since + MOMENT_S:
         return None
-    kind, reason = plan.starved_of or (NoDevice.kind, "no device is there for it")
+    kind, reason = plan.starved_of or (NoDevice.kind, nobody(plan))
     return kind, f"{reason}{absent(state)}"
 
 

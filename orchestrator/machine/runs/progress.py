@@ -5,7 +5,8 @@ from __future__ import annotations
 from orchestrator.machine.records.instructions import ClearRun, PublishRun
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
-from wire.messages.requests import RunProgress
+from wire.messages.progress import Happening, RunProgress
+from wire.messages.requests import RunNews
 
 NEVER = float("inf")
 
@@ -14,25 +15,30 @@ def publish(state: State, run: Run) -> None:
     if state.connection is None:
         return
     run.progress_dirty, run.progress_at = False, state.now
+    state.emit(PublishRun(progress_of(state, run)))
+    if not run.unread:
+        for number, text in run.happenings.untold():
+            state.respond(run.party, RunNews(run.run, (state.generation, number), text))
+
+
+def progress_of(state: State, run: Run) -> RunProgress:
     manifest = state.manifests.get(run.model)
-    state.emit(
-        PublishRun(
-            RunProgress(
-                run=run.run,
-                model=manifest.name if manifest is not None else run.model_name,
-                status=run.status,
-                exact=run.options.exact,
-                barrier=run.options.barrier,
-                transport=run.options.transport,
-                count=run.count,
-                stored=len(run.stored),
-                admitted=run.admitted,
-                done=run.done,
-                failed=run.failed,
-                elapsed_s=(state.now if run.ended_at is None else run.ended_at) - run.begun_at,
-                reason=run.reason,
-            )
-        )
+    return RunProgress(
+        run=run.run,
+        model=manifest.name if manifest is not None else run.model_name,
+        status=run.status,
+        exact=run.options.exact,
+        barrier=run.options.barrier,
+        transport=run.options.transport,
+        count=run.count,
+        stored=len(run.stored),
+        admitted=run.admitted,
+        done=run.done,
+        failed=run.failed,
+        elapsed_s=(state.now if run.ended_at is None else run.ended_at) - run.begun_at,
+        reason=run.reason,
+        attended=not run.unread and not run.silent,
+        happened=tuple(Happening(at - run.begun_at, text) for at, text in run.happenings.latest),
     )
 
 

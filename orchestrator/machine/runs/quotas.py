@@ -13,6 +13,8 @@ from orchestrator.machine.records.state import State
 from wire.errors import Busy
 from wire.messages.requests import (
     AcknowledgeResults,
+    CollectRun,
+    ListRuns,
     Rejected,
     Renew,
     Request,
@@ -24,7 +26,8 @@ from wire.messages.requests import (
 )
 from wire.topics import user_of
 
-ASKS = (Submit, RequestPlan, Resume)  # they begin something, or have much said again
+# They begin something, or have much said again.
+ASKS = (Submit, RequestPlan, Resume, CollectRun, ListRuns)
 ENTRIES = 16  # of a list count as much as a request
 RUN_AGAIN_S = 2.0  # a run that is refused for those under way: one of them may have ended
 RUNS_LIMIT = 10_000  # runs known at once, of everybody
@@ -75,7 +78,7 @@ def tell(state: State, party: str, request: Request, busy: Busy) -> None:
 
 def busy_answer(request: Request, busy: Busy) -> Response | None:
     """None if nobody waits for one."""
-    if isinstance(request, RequestPlan):
+    if isinstance(request, (RequestPlan, ListRuns)):
         return RequestFailed(request.request, busy.kind, busy.reason, busy.again_s)
     if isinstance(request, Renew):
         return None
@@ -84,12 +87,22 @@ def busy_answer(request: Request, busy: Busy) -> Response | None:
 
 def check_new_run(state: State, party: str) -> None:
     """Raises `Busy` if the party, its user, or all together have as many runs as they may."""
+    check_party(state, party)
     options, runs = state.options, state.runs
     for have, most, whose in (
-        (runs.under_way[party], options.party_runs, "runs of this client are under way"),
         (runs.under_way[user_of(party)], options.user_runs, "runs of this user are under way"),
         (runs.known[user_of(party)], options.user_kept_runs, "runs of this user are kept"),
         (len(runs), RUNS_LIMIT, "runs are kept here"),
     ):
-        if have >= most:
-            raise Busy(f"{most} {whose} already; end one, or wait until one is over", RUN_AGAIN_S)
+        _check(have, most, whose)
+
+
+def check_party(state: State, party: str) -> None:
+    """Raises `Busy` if the party has as many runs under way as it may."""
+    whose = "runs of this client are under way"
+    _check(state.runs.under_way[party], state.options.party_runs, whose)
+
+
+def _check(have: int, most: int, whose: str) -> None:
+    if have >= most:
+        raise Busy(f"{most} {whose} already; end one, or wait until one is over", RUN_AGAIN_S)

@@ -24,6 +24,7 @@ from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
     aborting,
     attached_inputs,
+    collecting,
     credits,
     obstacles,
     quotas,
@@ -45,8 +46,11 @@ from wire.messages.requests import (
     Accepted,
     AcknowledgeResults,
     CancelRun,
+    CollectRun,
     Finish,
     ItemFailed,
+    LeaveRun,
+    ListRuns,
     Rejected,
     Renew,
     Request,
@@ -55,10 +59,12 @@ from wire.messages.requests import (
     RunOptions,
     Submit,
 )
+from wire.topics import user_of
 
 EARLY_S = 0.5  # until an input that came before its model was told may come again
 CANCELLED = "the run was cancelled by its client"
 UNKNOWN_RUN = "this run is not known here: it is over, or its lifetime has passed; submit anew"
+TAKEN = "another session of its user collects this run now"
 
 
 def request_arrived(state: State, party: str, request: Request) -> None:
@@ -75,9 +81,10 @@ def _submit(state: State, party: str, asked: Submit) -> None:
     if known is not None:
         _submit_again(state, party, known)
         return
-    if asked.run in state.tombstones:
+    gone = state.tombstone_of(asked.run, user_of(party))
+    if gone is not None:
         state.counts["late_submit"] += 1
-        state.respond(party, Rejected(asked.run, *state.tombstones[asked.run]))
+        state.respond(party, Rejected(asked.run, *gone))
         return
     try:
         quotas.check_new_run(state, party)
@@ -99,6 +106,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         begun_at=now,
         active_at=now,
         heard_at=now,
+        unread=asked.options.detached,
         agenda=state.agenda,
         involved=state.involved,
     )
@@ -185,7 +193,10 @@ def _finish(state: State, party: str, asked: Finish) -> None:
 
 
 def _cancel(state: State, party: str, asked: CancelRun) -> None:
-    run = _own(state, party, asked.run)
+    """Also another session of its user's may."""
+    run = collecting.run_of_user(state, party, asked.run)
+    if run is None or run.party == party:
+        run = _own(state, party, asked.run)
     if run is None or (run.kept and not run.open):
         return
     if run.state == "gathering":
@@ -199,7 +210,7 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
 
 def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
     run = _own(state, party, asked.run)
-    if run is None:
+    if run is None or run.unread:
         return
     fresh = run.acknowledge(asked.items)
     if fresh:
@@ -214,11 +225,24 @@ def _resume(state: State, party: str, asked: Resume) -> None:
     if not run.kept:
         return
     credits.say(state, run)
+    if not asked.reads:
+        return
+    if run.unread:
+        run.hand_over(party, state.now)
+    if run.happenings.count:
+        run.happenings.tell_again()
+        run.show()
     if run.obstacle is not None:
         obstacles.tell(state, run)
     quotas.charge_outcomes(state, party, len(run.outcomes))
     for outcome in run.outcomes.values():
         outcomes.publish(state, run, outcome)
+
+
+def _leave(state: State, party: str, asked: LeaveRun) -> None:
+    run = _own(state, party, asked.run)
+    if run is not None and run.kept:
+        collecting.leave(state, run)
 
 
 def _renew(state: State, party: str, asked: Renew) -> None:
@@ -265,8 +289,10 @@ def input_arrived(state: State, event: InputArrived) -> None:
 
 
 def _tell_gone(state: State, party: str, run: str) -> None:
-    kind, reason = state.tombstones.get(run, (TimedOut.kind, UNKNOWN_RUN))
-    state.respond(party, Rejected(run, kind, reason))
+    taken = collecting.run_of_user(state, party, run) is not None
+    why = (UserError.kind, TAKEN) if taken else (TimedOut.kind, UNKNOWN_RUN)
+    gone = state.tombstone_of(run, user_of(party))
+    state.respond(party, Rejected(run, *(gone or why)))
 
 
 def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
@@ -275,7 +301,7 @@ def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:
     at = event.head.activation
     if not quotas.may_be_answered(state, event.party):
         return
-    if run is None and at.run not in state.tombstones:
+    if run is None and state.tombstone_of(at.run, user_of(event.party)) is None:
         told = Rejected(at.run, TimedOut.kind, UNKNOWN_RUN, doubtful=True)
         state.respond(event.party, told)
     elif run is None:
@@ -327,6 +353,9 @@ _HANDLERS: dict[type[Request], Callable[[State, str, Any], None]] = {
     CancelRun: _cancel,
     AcknowledgeResults: _acknowledge,
     Resume: _resume,
+    CollectRun: collecting.collect,
+    LeaveRun: _leave,
+    ListRuns: collecting.list_runs,
     Renew: _renew,
     RequestPlan: _plan,
 }

@@ -9,7 +9,7 @@ from wire.messages.events import (
     TaskDone,
     TaskStarted,
 )
-from wire.messages.requests import RunProgress
+from wire.messages.progress import RunProgress
 from wire.messages.telemetry import Telemetry
 from wire.record import encode
 from wire.topics import Topics

@@ -161,7 +161,7 @@ def test_a_plan_is_asked_for_again_when_it_may(desk: Desk) -> None:
     assert not requests(desk.pass_time(2.9), RequestPlan)
     assert requests(desk.pass_time(0.2), RequestPlan)
     planned = Planned("q", "toy", (), {})
-    assert desk.answer(planned) == [ins.GivePlan("q", planned)]
+    assert desk.answer(planned) == [ins.GiveAnswer("q", planned)]
 
 
 def test_a_plan_that_cannot_be_asked_for_again_in_time_is_busy(desk: Desk) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from crowdpipe.client import events as ev
 from crowdpipe.client import instructions as ins
-from crowdpipe.client.machine import RENEW_S
+from crowdpipe.client.wanted import RENEW_S
 from tests.support.client_desk import (
     NBYTES,
     Desk,

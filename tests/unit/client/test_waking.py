@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from crowdpipe.client import events as ev
 from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.line import Line
 from wire.broker_url import parse_url
@@ -92,4 +93,4 @@ def test_a_run_or_a_plan_of_a_line_that_failed_is_not_waited_for(line: Line):
     with pytest.raises(OperatorError, match="let nobody in"):
         handle.wait(lambda: False)
     with pytest.raises(OperatorError, match="let nobody in"):
-        line.plan("toy", RunOptions(), LIMIT_S)
+        line.ask(ev.PlanAsked("q", "toy", RunOptions(), LIMIT_S))

@@ -121,6 +121,29 @@ def resumed(crowd: Crowd) -> Iterator[ev.Event]:
     yield from (ev.RequestArrived(CLIENT, req.Resume("busy0")) for _ in NUMBERS())
 
 
+def listed(crowd: Crowd) -> Iterator[ev.Event]:
+    yield from (ev.RequestArrived(CLIENT, req.ListRuns("q", "busy0")) for _ in NUMBERS())
+
+
+def left(crowd: Crowd) -> Iterator[ev.Event]:
+    for index in NUMBERS():
+        crowd.begin(f"left{index}", crowd.models[0])
+        yield ev.RequestArrived(CLIENT, req.LeaveRun(f"left{index}"))
+
+
+def collected(crowd: Crowd) -> Iterator[ev.Event]:
+    """By a session of the same user, which then ends it."""
+    model, other = crowd.models[0], f"{CLIENT}-too"
+    for index in NUMBERS():
+        run = f"left{index}"
+        crowd.begin(run, model)
+        crowd.store(run, 0, model)
+        crowd.tell(ev.RequestArrived(CLIENT, req.LeaveRun(run)))
+        yield ev.RequestArrived(other, req.CollectRun(run, model.digest))
+        assert crowd.machine.state.runs[run].party == other
+        crowd.tell(ev.RequestArrived(other, req.CancelRun(run)))
+
+
 def journal_failed(crowd: Crowd) -> Iterator[ev.Event]:
     for item in NUMBERS(500):
         crowd.tell(crowd.input("busy0", item, crowd.models[0]))
@@ -214,6 +237,9 @@ KINDS: tuple[Kind, ...] = (
     profiled,
     finished,
     resumed,
+    listed,
+    left,
+    collected,
     journal_failed,
     telemetry,
     residency,

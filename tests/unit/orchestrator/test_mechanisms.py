@@ -17,7 +17,8 @@ from wire.memory import resident_need
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch, Open, Release
 from wire.messages.model import ModelSummary
-from wire.messages.requests import RequestPlan, Response, RunOptions, RunProgress
+from wire.messages.progress import RunProgress
+from wire.messages.requests import RequestPlan, Response, RunOptions
 from wire.messages.state import OrchestratorState
 from wire.record import decode, encode
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tests.support.fake_fleet import FakeAgent
+from tests.support.fake_fleet import FakeAgent, World
 from tests.support.three_phones import IN_THREE, results, three
 from tests.support.tiny_manifest import MB
-from wire.messages.requests import RunOptions
+from wire.messages.requests import ItemFailed, RunOptions
 from wire.messages.residency import Failure
+
+
+def failure(world: World) -> ItemFailed:
+    return next(each for each in world.told if isinstance(each, ItemFailed))
 
 
 def test_a_compute_failure_is_tried_once_on_another_device() -> None:
@@ -70,7 +74,7 @@ def test_when_every_device_fails_to_load_items_end_with_that_reason() -> None:
     world.submit(items=2, options=RunOptions(partitions=3))
     world.complete(items=2)
     assert world.outcomes["r1", 0] == ["blob_missing"]
-    assert "segments 2 to 3" in world.told[-1].reason  # type: ignore[union-attr] # an ItemFailed
+    assert "segments 2 to 3" in failure(world).reason
 
 
 def test_a_run_after_the_blob_was_put_back_is_served() -> None:
@@ -92,7 +96,7 @@ def test_a_device_that_never_refused_ends_a_refusal_of_all_others() -> None:
     world.submit(items=1)
     world.complete(items=1)
     assert world.outcomes["r1", 0] == ["load_failed"]
-    assert "the last was a: no" in world.told[-1].reason  # type: ignore[union-attr] # an ItemFailed
+    assert "the last was a: no" in failure(world).reason
     world.agents["z"] = FakeAgent(world, "z")
     world.agents["z"].start()
     world.run_for(0.5)
@@ -122,5 +126,5 @@ def test_without_any_device_items_fail_with_what_to_do() -> None:
     world.agents["a"].die()
     took_s = world.complete(items=2)
     assert world.outcomes["r1", 1] == ["no_device"]
-    assert "crowdpipe agent" in world.told[-1].reason  # type: ignore[union-attr] # an ItemFailed
+    assert "crowdpipe agent" in failure(world).reason
     assert 29.0 < took_s < 33.0

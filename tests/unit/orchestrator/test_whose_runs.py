@@ -1,4 +1,7 @@
-"""A party speaks of its own runs alone: of another's it is told what it would be told of none."""
+"""A party speaks of its own runs alone: of another's it is told what it would be told of none.
+
+Another session of the same user may cancel a run and collect it: see `test_collecting`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.messages import requests as req
 
-STRANGERS = ("clients/bob/s1", "clients/ann/s2")  # another user, and another session
+BOB = "clients/bob/s1"  # another user
+STRANGERS = (BOB, "clients/ann/s2")  # and another session
 
 
 @pytest.fixture(params=STRANGERS)
@@ -44,7 +48,7 @@ def says(world: World, request: req.Request, party: str) -> list[req.Response]:
 
 @pytest.mark.parametrize(
     "request_of_it",
-    [req.Finish("r2", 5), req.CancelRun("r2"), req.AcknowledgeResults("r1", (0,))],
+    [req.Finish("r2", 5), req.LeaveRun("r2"), req.AcknowledgeResults("r1", (0,))],
     ids=lambda each: each.type,
 )
 def test_what_it_says_of_anothers_run_changes_nothing(
@@ -57,13 +61,21 @@ def test_what_it_says_of_anothers_run_changes_nothing(
     assert 0 in runs["r1"].outcomes
 
 
+def test_a_run_of_another_users_is_not_cancelled(world: World) -> None:
+    assert says(world, req.CancelRun("r2"), BOB) == []
+    assert world.machine.state.runs["r2"].open
+
+
 @pytest.mark.parametrize("asked", [req.Resume("r1"), req.Renew(("r1",))], ids=lambda e: e.type)
-def test_a_run_of_anothers_is_not_known_to_it(
-    world: World, stranger: str, asked: req.Request
+@pytest.mark.parametrize(
+    ("party", "why"), [(BOB, "not known here"), (STRANGERS[1], "another session")]
+)
+def test_a_run_of_anothers_is_not_told_of_to_it(
+    world: World, party: str, why: str, asked: req.Request
 ) -> None:
-    (rejected,) = says(world, asked, stranger)
+    (rejected,) = says(world, asked, party)
     assert isinstance(rejected, req.Rejected)
-    assert "not known here" in rejected.reason
+    assert why in rejected.reason
 
 
 def test_it_gets_no_run_under_anothers_id(world: World, stranger: str) -> None:

@@ -28,7 +28,7 @@ from tests.support.constructs import SERVED, Served
 from tests.support.device_chain import BUDGET_NBYTES, assignment_of, cache_of, run_on_device
 from tests.support.models import MODELS, floats, model_of, save, value
 from wire.elements import Element
-from wire.errors import ComputeFailed, LoadFailed, OverBudget
+from wire.errors import InvalidInput, LoadFailed, OverBudget
 from wire.ids import digest_of
 from wire.manifest import BlobRef, Manifest
 
@@ -144,12 +144,24 @@ def test_rows_are_those_of_the_whole_model(
 
 
 @pytest.mark.parametrize("index", [ROWS, -ROWS - 1, 1 << 40])
-def test_a_row_outside_the_table_is_an_error_that_says_what_may_be(
+def test_a_row_outside_the_table_is_the_fault_of_the_input_that_names_it(
     tmp_path: Path, index: int
 ) -> None:
     cut = Cut(two_tables(), tmp_path)
-    with pytest.raises(ComputeFailed, match=f"{index}.*from -4000 to 3999"):
+    with pytest.raises(InvalidInput, match=f"input 'ids' has the value {index}.*-4000 to 3999"):
         run_on_device(cut.cache, cut.manifest, ids([0, index]), exact=False, streamed=False)
+
+
+def test_so_is_one_outside_a_table_that_stays_in_the_graph(tmp_path: Path) -> None:
+    model = model_of(
+        [helper.make_node("Gather", ["few", "ids"], ["y"])],
+        [value("ids", IDS, TensorProto.INT64)],
+        [value("y", [*IDS, 2])],
+        {"few": floats(RNG, 5, 2)},
+    )
+    cut = Cut(model, tmp_path, ())
+    with pytest.raises(InvalidInput, match=r"input 'ids' has the value 7, .* takes -5 to 4 there"):
+        run_on_device(cut.cache, cut.manifest, ids([0, 7]), exact=False, streamed=False)
 
 
 def test_a_table_that_something_else_uses_stays_whole(tmp_path: Path) -> None:

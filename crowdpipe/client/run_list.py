@@ -1,0 +1,53 @@
+"""A user's runs, whichever of their sessions began them: listed, and cancelled."""
+
+from __future__ import annotations
+
+from crowdpipe.client import events as ev
+from crowdpipe.client.line import Line
+from crowdpipe.home import broker_url
+from wire.broker_url import BrokerUrl
+from wire.errors import UnknownRun
+from wire.ids import mint
+from wire.messages.progress import ListedRun
+from wire.messages.requests import RunsListed
+
+LIST_LIMIT_S = 10.0
+
+
+def runs(broker: str | BrokerUrl | None = None) -> list[ListedRun]:
+    """Your runs that go on, or whose results are still kept: the newest first, at most 100."""
+    return list(list_runs(broker).runs)
+
+
+def list_runs(broker: str | BrokerUrl | None = None) -> RunsListed:
+    """The same, and how many are not listed."""
+    with Line(broker_url(broker)) as line:
+        return _ask(line)
+
+
+def find_run(run: str, broker: str | BrokerUrl | None = None) -> ListedRun:
+    """This one of your runs. Raises `UnknownRun`."""
+    with Line(broker_url(broker)) as line:
+        return _find(line, run)
+
+
+def cancel(run: str, broker: str | BrokerUrl | None = None) -> ListedRun:
+    """End a run of yours, whichever session began it; as it is then. Results that it has can still
+    be collected. Raises `UnknownRun`."""
+    with Line(broker_url(broker)) as line:
+        _find(line, run)
+        line.tell(ev.CancelAsked(run))
+        return _find(line, run)
+
+
+def _find(line: Line, run: str) -> ListedRun:
+    found = _ask(line, run).runs
+    if not found:
+        raise UnknownRun(f"you have no run {run}: `crowdpipe runs` lists those that there are")
+    return found[0]
+
+
+def _ask(line: Line, run: str | None = None) -> RunsListed:
+    answer = line.ask(ev.RunsAsked(mint(), LIST_LIMIT_S, run))
+    assert isinstance(answer, RunsListed), "a list is answered by one"
+    return answer
