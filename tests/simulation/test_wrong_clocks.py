@@ -1,5 +1,5 @@
-"""Clocks of devices that are wrong by hours, and jump while work goes on: every result is right, and
-no device is taken for gone or forgotten because of them."""
+"""Clocks of devices that are wrong by hours, and jump while work goes on: every result is right,
+and no device is taken for gone or forgotten because of them."""
 
 from __future__ import annotations
 

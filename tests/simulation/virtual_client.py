@@ -29,6 +29,7 @@ from wire.messages.requests import (
     Request,
     Response,
     Resume,
+    RunNews,
     RunOptions,
     RunWaits,
     Submit,
@@ -135,6 +136,8 @@ class VirtualClient:
             self.courier.receive(*message.payload)
         elif message.kind == "responses":
             response = record.decode(Response, message.payload)
+            if isinstance(response, RunNews):
+                return
             run = self.runs[response.run]
             self._HANDLERS[type(response)](self, run, response)
 
