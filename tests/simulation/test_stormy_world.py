@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from edge_agent.machine.records import events as happened
 from orchestrator.machine.records.options import OrchestratorOptions
+from tests.simulation.flooder import Flooder
 from tests.simulation.liar import LIES
 from tests.simulation.network import Weather
-from tests.simulation.virtual_agent import VirtualAgent
+from tests.simulation.virtual_agent import COMPUTE_S, VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun
 from tests.simulation.world import World
 from tests.support.effort import schedules
@@ -64,6 +65,7 @@ class Storm(RuleBasedStateMachine):
             hold_nbytes=hold_nbytes,
             part_nbytes=part_nbytes,
         )
+        self.flooder: Flooder | None = None
         self.world.submit("run0", items, attached)
 
     @precondition(lambda self: len(self.world.client.runs) < RUNS_LIMIT)
@@ -141,6 +143,22 @@ class Storm(RuleBasedStateMachine):
     @rule(which=WHICH, fault=st.sampled_from(FAULTS))
     def an_agent_has_a_fault(self, which: int, fault: str) -> None:
         self._agent(which).faults.append(fault)
+        self._then()
+
+    @rule(which=WHICH, seconds=st.sampled_from([1.0, 8.0, 60.0]))
+    def an_agent_stands_still(self, which: int, seconds: float) -> None:
+        self._agent(which).still.begin(seconds)
+        self._then()
+
+    @rule(which=WHICH, times=st.sampled_from([1, 10, 400]))
+    def an_agent_is_as_slow_as_this(self, which: int, times: int) -> None:
+        self._agent(which).compute_s = COMPUTE_S * times
+        self._then()
+
+    @rule(count=st.sampled_from([30, 500]))
+    def another_users_client_floods(self, count: int) -> None:
+        self.flooder = self.flooder or Flooder(self.world)
+        self.flooder.flood(count, within_s=1.0)
         self._then()
 
     @rule(which=WHICH, hours=st.sampled_from([-5.0, 0.01, 5.0]))

@@ -14,6 +14,7 @@ from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
 from tests.simulation.network import Message
+from tests.simulation.standstill import Standstill
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import Slot, VirtualExecutor, about
@@ -31,6 +32,7 @@ from wire.messages.telemetry import Telemetry
 
 LIMITS = AgentLimits(load_floor_s=20.0, execute_floor_s=20.0, evict_s=20.0, patience=2.0)
 SUPERVISED_S = 3.0  # until a process that ended by itself is started again
+COMPUTE_S = 0.02
 TELEMETRY_S = 10.0
 RECONNECT_S = 1.0
 
@@ -44,7 +46,7 @@ class VirtualAgent:
         clock_offset_s: float = 0.0,
         fetch_s: float = 0.2,
         load_s: float = 0.05,
-        compute_s: float = 0.02,
+        compute_s: float = COMPUTE_S,
     ) -> None:
         self.world, self.name, self.capabilities = world, name, capabilities
         self.offset_s = clock_offset_s
@@ -62,9 +64,11 @@ class VirtualAgent:
         self.history: list[tuple[float, dev.DeviceEvent]] = []
         self.up_since: float | None = None
         self.courier = VirtualCourier(world.clock, self, world.part_nbytes)
+        self.still = Standstill(world.clock)
         self._forget_process()
 
     def _forget_process(self) -> None:
+        self.still.forget()
         self.machine = AgentMachine(self.name, self.capabilities, LIMITS)
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
@@ -95,6 +99,7 @@ class VirtualAgent:
         """The process is gone, and with it everything but the disk."""
         self.running = self.connected = False
         self.boots += 1  # what was under way belongs to nobody
+        self.still.forget()
         self.world.broker.drop(self.name)
 
     def dies_of(self, work: TaskId | PartitionId) -> bool:
@@ -155,7 +160,9 @@ class VirtualAgent:
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Unless this process is gone by then."""
         boots = self.boots
-        self.world.clock.later(seconds, lambda: act() if boots == self.boots else None)
+        self.world.clock.later(
+            seconds, lambda: self.still.run(lambda: act() if boots == self.boots else None)
+        )
 
     @property
     def random(self) -> Random:
@@ -236,6 +243,10 @@ class VirtualAgent:
     # what comes
 
     def _receive(self, message: Message) -> None:
+        boots = self.boots
+        self.still.run(lambda: self._take_in(message) if boots == self.boots else None)
+
+    def _take_in(self, message: Message) -> None:
         if not self.running:
             return
         if message.payload is None:
@@ -399,7 +410,8 @@ class VirtualAgent:
         """Nothing that anybody could see keeps it from work."""
         linked = self.connected and self.world.broker.is_online(self.name)
         agent = self.machine._agent
-        return self.running and linked and not agent.stopping and not self.faults
+        able = self.running and not self.still.lasts
+        return able and linked and not agent.stopping and not self.faults
 
     def check(self) -> None:
         if not self.useful:

@@ -20,7 +20,7 @@ from tests.simulation import tensors
 from tests.simulation.clockwork import Clockwork
 from tests.simulation.liar import Liar
 from tests.simulation.network import Broker, Weather
-from tests.simulation.virtual_agent import VirtualAgent
+from tests.simulation.virtual_agent import COMPUTE_S, VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun, VirtualClient
 from tests.simulation.virtual_executor import FRAME_NBYTES, FRAME_RAW_NBYTES
 from tests.simulation.virtual_orchestrator import VirtualOrchestrator
@@ -205,6 +205,8 @@ class World:
             self.orchestrator.start()
         for agent in self.agents:
             agent.faults.clear()
+            agent.still.end()
+            agent.compute_s = COMPUTE_S
             if not agent.running:
                 agent.start()
 
