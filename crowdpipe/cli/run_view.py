@@ -42,8 +42,8 @@ class RunView:
         )
         self._title, self._total, self._done = title, 0, 0
         self._task = self._bar.add_task(title, total=None, rate="")
-        self._line_at = time.monotonic()
-        self._samples: deque[tuple[float, int]] = deque([(self._line_at, 0)])
+        self._samples: deque[tuple[float, int]] = deque()
+        self._count_anew()
         self._waiting = False
 
     def of(self, total: int) -> RunView:
@@ -54,6 +54,7 @@ class RunView:
 
     def __enter__(self) -> RunView:
         self._bar.start()
+        self._count_anew()
         if not self._console.is_terminal:
             self._say(f"{self._title}: {counted(self._total, 'item')}")
         return self
@@ -75,6 +76,11 @@ class RunView:
             self._line_at = now
             self._say(f"{done} of {counted(self._total, 'item')}, {rate}")
 
+    def _count_anew(self) -> None:
+        """What was before says nothing of its rate."""
+        self._line_at = time.monotonic()
+        self._samples = deque([(self._line_at, self._done)])
+
     def _rate(self, now: float) -> float:
         """Items a second, over the last while."""
         samples = self._samples
@@ -91,6 +97,7 @@ class RunView:
             self._say(f"Waiting: {reason}")
         elif self._waiting:
             self._say(GOES_ON)
+            self._count_anew()
         self._waiting = bool(reason)
         self._bar.update(self._task, description="waiting" if reason else self._title)
 

@@ -170,7 +170,7 @@ class ClientMachine:
     def _give_up(self, run: ClientRun) -> None:
         kind, reason = why_given_up(run, self._around)
         if self._around.connected:
-            self._say(LeaveRun(run.name) if run.asked.collect else CancelRun(run.name))
+            self._out += steps.abandon(run)
         self._end(run, kind, reason)
 
     # --- events -------------------------------------------------------------------------------
@@ -192,6 +192,8 @@ class ClientMachine:
     def _connection_lost(self, event: ev.Disconnected) -> None:
         """Every due time stays as it is: one that needs a connection finds that there is none."""
         self._around.connected, self._around.why_not = False, event.reason
+        for run in self.runs.values():
+            run.unsure |= run.asked.collect
 
     def _orchestrator_seen(self, event: ev.OrchestratorSeen) -> None:
         before = self._around.online
@@ -229,10 +231,7 @@ class ClientMachine:
     def _run_abandoned(self, event: ev.RunAbandoned) -> None:
         run = self._find(event.run)
         if run is not None:
-            if run.asked.collect:
-                self._out += steps.leave(run.name)
-            if run.submitted:
-                self._say(CancelRun(run.name))
+            self._out += steps.abandon(run)
             self._end(run, "cancelled", "the caller stopped reading its results")
 
     def _cancel_asked(self, event: ev.CancelAsked) -> None:

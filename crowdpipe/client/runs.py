@@ -92,11 +92,16 @@ class ClientRun:
         return self.state == "accepted" and more and self.credit == 0
 
     @property
+    def doubted(self) -> bool:
+        """It is collected, and may be another's by now: what comes is ours once we know better."""
+        return self.asked.collect and self.offered > 0 and (self.unsure or self.resuming)
+
+    @property
     def pending(self) -> bool:
         """Somebody else has to do something: the orchestrator, or the devices."""
         needed = self.stored if self.leaves else self.settled
         waits = self.state == "submitting" or self.offered > len(needed)
-        return waits or self.starved
+        return waits or self.starved or self.doubted
 
     @property
     def complete(self) -> bool:
@@ -104,6 +109,8 @@ class ClientRun:
             return False
         if self.leaves:
             return self.state == "accepted" and len(self.stored) >= self.count
+        if self.doubted:
+            return False
         return len(self.settled) >= self.count
 
     def expect(self, items: tuple[tuple[int, int], ...]) -> int:

@@ -12,6 +12,7 @@ from wire.due_times import NEVER
 from wire.messages.requests import (
     ACKNOWLEDGED_COUNT,
     AcknowledgeResults,
+    CancelRun,
     CollectRun,
     Finish,
     LeaveRun,
@@ -93,6 +94,13 @@ def acknowledge(run: ClientRun) -> list[Instruction]:
     """The outcomes that were handed out and not acknowledged yet."""
     acks, run.acks, run.ack_at = run.acks, [], NEVER
     return [Say(AcknowledgeResults(run.name, tuple(acks)))] if acks else []
+
+
+def abandon(run: ClientRun) -> list[Instruction]:
+    """Nobody here wants more of it."""
+    if run.asked.collect:
+        return leave(run.name)
+    return [Say(CancelRun(run.name))] if run.submitted else []
 
 
 def leave(name: str, kept: tuple[int, ...] = ()) -> list[Instruction]:

@@ -25,6 +25,7 @@ from wire.messages.requests import (
     CancelRun,
     InputsStored,
     ItemFailed,
+    LeaveRun,
     Rejected,
     Request,
     Response,
@@ -64,10 +65,19 @@ class ClientRun:
     reasons: dict[int, str] = field(default_factory=dict)
     cancelling: bool = False
     waits: str | None = None
+    collects: bool = False  # another began it
+    unsure: bool = False  # and it may be another's again
+
+    @property
+    def leaves(self) -> bool:
+        """It goes on without us once its inputs are stored."""
+        return self.options.detached and not self.collects
 
     @property
     def over(self) -> bool:
-        return self.rejected is not None or len(self.outcomes) == self.items
+        if self.leaves:
+            return self.rejected is not None or len(self.stored) == self.items
+        return self.rejected is not None or (len(self.outcomes) == self.items and not self.unsure)
 
 
 class VirtualClient:
@@ -105,6 +115,13 @@ class VirtualClient:
         self.gone = False
         self._again()
 
+    def _leave(self, run: ClientRun) -> None:
+        if run.leaves and run.accepted:
+            self._say(LeaveRun(run.name))
+
+    def _ask_for(self, run: ClientRun) -> None:
+        self._submit(run)
+
     def _submit(self, run: ClientRun, attached: int = 0) -> None:
         self._say(Submit(run.name, self.world.manifest.name, run.options, run.items, attached))
 
@@ -120,9 +137,13 @@ class VirtualClient:
             self.courier.connected()
         for run in self.runs.values():
             if run.over:
+                self._leave(run)
                 continue
             if not run.accepted:
-                self._submit(run)
+                self._ask_for(run)
+            elif run.leaves:
+                run.in_flight.clear()
+                self._say(Resume(run.name, reads=False))
             elif run.cancelling:
                 self._say(CancelRun(run.name))
                 self._say(Resume(run.name))
@@ -138,7 +159,9 @@ class VirtualClient:
             response = record.decode(Response, message.payload)
             if isinstance(response, RunNews):
                 return
-            run = self.runs[response.run]
+            run = self.runs.get(response.run)
+            if run is None:
+                return  # we left it
             self._HANDLERS[type(response)](self, run, response)
 
     # the courier's owner
@@ -153,18 +176,24 @@ class VirtualClient:
         """It is asked for again, as everything is that did not come."""
 
     def _result(self, activation: ActivationId, value: str) -> None:
-        run = self.runs[activation.run]
+        run = self.runs.get(activation.run)
+        if run is None:
+            return  # we left it
         end = len(self.world.manifest.segments)
         expected = tensors.through(tensors.feed(run.name, activation.item), 0, end - 1)
         assert value == expected, f"{activation} is not what the whole model gives"
         self._outcome(run, activation.item, RESULT)
 
     def _outcome(self, run: ClientRun, item: int, what: str) -> None:
+        assert not run.leaves, f"{run.name}/{item} was sent to who reads nothing of it"
         before = run.outcomes.setdefault(item, what)
         # The library gives each item once. What the disk could not keep was told all the same, and
         # is found without an outcome after a restart.
         unkept = (run.name, item) in self.world.orchestrator.journal.told
         assert before == what or unkept, f"{run.name}/{item} was {before} and then {what}"
+        self._acknowledge(run, item)
+
+    def _acknowledge(self, run: ClientRun, item: int) -> None:
         self._say(AcknowledgeResults(run.name, (item,)))
 
     def _accepted(self, run: ClientRun, told: Accepted) -> None:
@@ -221,7 +250,7 @@ class VirtualClient:
         elif told.again_s is None and not run.over:  # else it asks again anyhow
             run.rejected = f"{told.kind}: {told.reason}"
 
-    _HANDLERS: ClassVar[dict[type, Callable[[VirtualClient, ClientRun, Any], None]]] = {
+    _HANDLERS: ClassVar[dict[type, Callable[[Any, ClientRun, Any], None]]] = {
         Accepted: _accepted,
         InputsStored: _inputs_stored,
         ItemFailed: _item_failed,

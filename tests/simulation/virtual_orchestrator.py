@@ -269,6 +269,10 @@ class VirtualOrchestrator:
     def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
         self.journal.runs[each.run].count = each.count
 
+    def _do_StoreParty(self, each: ins.StoreParty) -> None:  # noqa: N802
+        run = self.journal.runs[each.run]
+        run.record = replace(run.record, party=each.party)
+
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         def stored() -> None:
             run = self.journal.runs.get(each.run)

@@ -1,4 +1,4 @@
-"""A client takes over a run, leaves one that goes on alone, and hears what happened."""
+"""A client takes over a run that is there, leaves one that goes on alone, and hears its news."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def test_what_is_there_of_it_is_asked_for_and_given_once_in_the_order_in_which_i
     told = collected(desk, (1, 2), (5, 5))
     assert of(told, ins.TellExpected) == [ins.TellExpected("r", 3)]
     assert requests(told, Resume) == [Resume("r")]
+    desk.answer(InputsStored("r", ((0, 5),), 0))
     given = [result(desk, item) for item in (5, 1, 1, 0)]
     kinds = [type(each) for told in given for each in told if not isinstance(each, ins.Say)]
     assert kinds == [ins.GiveResult, ins.GiveResult, ins.DropResult, ins.DropResult]
@@ -156,6 +157,21 @@ def test_while_it_is_read_that_is_said_and_after_a_reconnect_it_is_asked_after()
     assert requests(desk.pass_time(RENEW_S + 1.0), Renew)
     desk.hear(ev.Disconnected("gone"))
     assert requests(desk.hear(ev.Connected()), Resume) == [Resume("r")]
+
+
+def test_what_comes_after_a_break_is_ours_only_if_the_run_still_is() -> None:
+    for answer, kind in (
+        (InputsStored("r", ((0, 0),), 0), None),
+        (Rejected("r", "user", "another session of its user collects this run now"), "user"),
+    ):
+        desk = Desk()
+        collected(desk, (0, 0))
+        desk.answer(InputsStored("r", ((0, 0),), 0))
+        desk.hear(ev.Disconnected("gone"))
+        result(desk, 0)  # it had waited at the broker
+        assert requests(desk.hear(ev.Connected()), Resume)
+        (end,) = of(desk.answer(answer), ins.EndRun)
+        assert end.kind == kind
 
 
 # --- leaving --------------------------------------------------------------------------------------
