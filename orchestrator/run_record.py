@@ -36,9 +36,11 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class StoredRun(RunRecord):
     """A run as the journal has it. `inputs` are stored and not yet released. `age_s` since it was
-    stored. `fault`: kind and reason, if it ended as a whole before its items did."""
+    stored. `fault`: kind and reason, if it ended as a whole before its items did.
+    `deaths`: items, with device and boot, that are proven to have ended there."""
 
     inputs: tuple[int, ...]
     outcomes: tuple[Outcome, ...]
     age_s: float
     fault: tuple[str, str] | None = None
+    deaths: tuple[tuple[int, str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""`crowdpipe device add|remove`: which phones may connect."""
+"""`crowdpipe device add|remove|forget`: which phones may connect, and which are known."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ def build() -> typer.Typer:
         name="device",
         rich_markup_mode=None,
         no_args_is_help=True,
-        help="Add and remove phones.",
+        help="Add, remove and forget phones.",
         epilog=example("crowdpipe device add pixel-7"),
     )
     group.command("add", epilog=example("crowdpipe device add pixel-7"))(add)
     group.command("remove", epilog=example("crowdpipe device remove pixel-7"))(remove)
+    group.command("forget", epilog=example("crowdpipe device forget pixel-7"))(forget)
     return group
 
 
@@ -57,3 +58,15 @@ def remove(name: Name, home: Home = None) -> None:
 
     remove_user(home_of(home), name, "device")
     say(f"{name} can no longer connect.")
+
+
+def forget(name: Name, home: Home = None) -> None:
+    """Clear all that is known of a phone; it may still connect, and is then met as a new one.
+
+    Phones that were not heard of for long are forgotten by themselves (`crowdpipe up --help`).
+    """
+    from crowdpipe.cli.console import say
+    from crowdpipe.serving.forget_requests import ask_to_forget
+
+    ask_to_forget(home_of(home), name)
+    say(f"{name} is forgotten.")

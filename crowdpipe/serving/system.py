@@ -24,6 +24,7 @@ from broker_config.broker_choice import choose_broker
 from broker_config.credentials import Credentials
 from crowdpipe.home import hold_home, remove_up, write_up
 from crowdpipe.serving.addresses import WILDCARDS, check_own, own_address, reached_from_outside
+from crowdpipe.serving.forget_requests import take_requests
 from crowdpipe.serving.users import CLIENT
 from crowdpipe.watching.login import WATCHER
 from model_store.server import StoreServer
@@ -157,6 +158,7 @@ class System:
         while not self._ending.wait(LOOK_EVERY_S):
             self._keep_broker()
             self._follow_users()
+            take_requests(self.settings.home, self.orchestrator.forget)
             if not self.store.running:
                 raise OperatorError("the model store has ended; start `crowdpipe up` again")
             if not self.orchestrator.running:

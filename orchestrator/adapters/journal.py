@@ -22,7 +22,7 @@ from typing import Any
 
 from bus.vital_thread import VitalThread
 from orchestrator.adapters.journal_check import check_file
-from orchestrator.adapters.journal_file import damage_in, open_file
+from orchestrator.adapters.journal_file import OF_RUNS, damage_in, open_file
 from orchestrator.adapters.journal_reader import JournalReader, Time
 from orchestrator.adapters.journal_space import JournalSpace, is_full
 from orchestrator.run_record import Outcome, RunRecord
@@ -198,7 +198,7 @@ class Journal(JournalReader):
 
     def forget_run(self, run: str) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            for table in ("inputs", "outcomes", "runs"):
+            for table in (*OF_RUNS, "runs"):
                 connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
 
         self._add(f"end of {run}", work)
@@ -211,6 +211,16 @@ class Journal(JournalReader):
     def forget_times(self, model: str | None, device: str | None) -> None:
         query = "DELETE FROM times WHERE model = ? OR device = ?"
         self._add("what segments took", lambda c: c.execute(query, (model, device)))
+
+    def store_death(self, run: str, item: int, device: str, boot: str) -> None:
+        values = (run, item, device, boot)
+        query = "INSERT OR IGNORE INTO deaths VALUES (?, ?, ?, ?)"
+        self._add(f"death over {run}/{item}", lambda c: c.execute(query, values))
+
+    def forget_death(self, run: str, item: int, device: str, boot: str) -> None:
+        values = (run, item, device, boot)
+        query = "DELETE FROM deaths WHERE run = ? AND item = ? AND device = ? AND boot = ?"
+        self._add(f"death over {run}/{item}", lambda c: c.execute(query, values))
 
     def store_absence(self, device: str, seconds: float) -> None:
         query = "INSERT OR REPLACE INTO absences VALUES (?, ?)"

@@ -26,12 +26,16 @@ CREATE TABLE IF NOT EXISTS inputs (
 CREATE TABLE IF NOT EXISTS outcomes (
     run TEXT NOT NULL, item INTEGER NOT NULL, kind TEXT, reason TEXT NOT NULL,
     acknowledged INTEGER NOT NULL DEFAULT 0, frame BLOB, checksum INTEGER, UNIQUE (run, item));
+CREATE TABLE IF NOT EXISTS deaths (
+    run TEXT NOT NULL, item INTEGER NOT NULL, device TEXT NOT NULL, boot TEXT NOT NULL,
+    PRIMARY KEY (run, item, device, boot)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS times (
     model TEXT NOT NULL, exact INTEGER NOT NULL, device TEXT NOT NULL, segment INTEGER NOT NULL,
     seconds REAL NOT NULL, PRIMARY KEY (model, exact, device, segment)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS absences (device TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID;
 """
 """`checksum`: CRC-32 of the frame; NULL where an earlier format stored it without."""
+OF_RUNS = ("inputs", "outcomes", "deaths")  # what is about a run, and goes with it
 UPGRADES = {
     1: "ALTER TABLE runs ADD COLUMN fault_kind TEXT; "
     "ALTER TABLE runs ADD COLUMN fault_reason TEXT;",
@@ -69,7 +73,7 @@ def open_file(path: Path, limit_nbytes: int | None) -> sqlite3.Connection:
     _upgrade(connection)
     connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
     limit_pages(connection, limit_nbytes)
-    for table in ("inputs", "outcomes"):  # a run forgotten while one of its records waited
+    for table in OF_RUNS:  # a run forgotten while one of its records waited
         connection.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT run FROM runs)")
     return connection
 

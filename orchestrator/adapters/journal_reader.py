@@ -103,6 +103,7 @@ class JournalReader:
             "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? ORDER BY item",
             (run,),
         )
+        deaths = self._all("SELECT item, device, boot FROM deaths WHERE run = ?", (run,))
         outcomes = tuple(Outcome(row[0], row[1], row[2], bool(row[3])) for row in rows)
         return StoredRun(
             run=run,
@@ -115,6 +116,7 @@ class JournalReader:
             outcomes=outcomes,
             age_s=max(0.0, time.time() - stored_at),
             fault=None if fault_kind is None else (fault_kind, fault_reason or ""),
+            deaths=tuple((row[0], row[1], row[2]) for row in deaths),
         )
 
     def _one(self, query: str, values: tuple[Any, ...]) -> Any:

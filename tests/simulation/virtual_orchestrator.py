@@ -281,6 +281,16 @@ class VirtualOrchestrator:
 
         self._later(SYNC_S, stored)
 
+    def _do_StoreDeath(self, each: ins.StoreDeath) -> None:  # noqa: N802
+        run = self.journal.runs.get(each.run)
+        if run is not None:
+            run.deaths[each.item, each.device, each.boot] = None
+
+    def _do_ForgetDeath(self, each: ins.ForgetDeath) -> None:  # noqa: N802
+        run = self.journal.runs.get(each.run)
+        if run is not None:
+            run.deaths.pop((each.item, each.device, each.boot), None)
+
     def _do_StoreAbsence(self, each: ins.StoreAbsence) -> None:  # noqa: N802
         self.journal.absences[each.device] = each.absent_s
 

@@ -115,12 +115,16 @@ class BlobCache:
             self._index.discard(blobs)
 
     def longest_unverified(self, age_s: float) -> str | None:
-        """The digest whose verification is the oldest, if older than `age_s`; for idle time."""
+        """The digest whose verification is the oldest, if older than `age_s`; for idle time. What
+        was verified at a time that is yet to come was so by a clock that was wrong."""
+        now = time.time()
         with self._guard:
-            entries = self._index.entries.items()
-            digest, entry = min(entries, key=lambda e: e[1].verified_s, default=(None, None))
-        old = entry is not None and time.time() - entry.verified_s > age_s
-        return digest if old else None
+            ages = {
+                digest: now - entry.verified_s if entry.verified_s <= now else float("inf")
+                for digest, entry in self._index.entries.items()
+            }
+        oldest = max(ages, key=lambda digest: ages[digest], default=None)
+        return oldest if oldest is not None and ages[oldest] > age_s else None
 
     def _status(self, digest: str) -> os.stat_result:
         try:

@@ -114,9 +114,12 @@ class PreparedSegments:
     def verify_oldest(self, age_s: float) -> str | None:
         """Hash the entry that was hashed longest ago, if that is `age_s` or more; its name if it
         is not what was written, after removing it."""
-        records = {file: file.stat().st_mtime for file in self.folder.glob(f"*/{RECORD}")}
+        now = time.time()
+        times = {file: file.stat().st_mtime for file in self.folder.glob(f"*/{RECORD}")}
+        # From a time that is yet to come: a clock was wrong.
+        records = {file: at if at <= now else 0.0 for file, at in times.items()}
         oldest = min(records, key=lambda file: records[file], default=None)
-        if oldest is None or time.time() - records[oldest] < age_s:
+        if oldest is None or now - records[oldest] < age_s:
             return None
         folder = oldest.parent
         stamps = self._stamps(folder)

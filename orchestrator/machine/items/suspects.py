@@ -10,11 +10,12 @@ what has not been proven by another boot gives nobody an error before `PROOF_S`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from orchestrator.machine.items.flight import leave_flight
 from orchestrator.machine.items.outcomes import fail
+from orchestrator.machine.records.instructions import ForgetDeath, StoreDeath
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
@@ -41,6 +42,8 @@ def charge(state: State, item: Item, death: Death, *, proven: bool) -> None:
         return
     suspicion = item.suspicion = item.suspicion or Suspicion()
     news = death not in suspicion.deaths
+    if proven and not suspicion.deaths.get(death, False):
+        state.emit(StoreDeath(item.run, item.index, *death))
     suspicion.deaths[death] = proven or suspicion.deaths.get(death, False)
     plan = state.plan_of(item)
     if news and plan is not None:
@@ -52,6 +55,12 @@ def charge(state: State, item: Item, death: Death, *, proven: bool) -> None:
     state.counts["deaths"] += news
     if _is_guilty(suspicion):
         _give_up(state, item)
+
+
+def restore(item: Item, deaths: Iterable[Death]) -> None:
+    """What the journal has. It goes on among others; its next death sets it aside."""
+    known = dict.fromkeys(deaths, True)
+    item.suspicion = Suspicion(known) if known else None
 
 
 def _is_guilty(suspicion: Suspicion) -> bool:
@@ -73,8 +82,11 @@ def _give_up(state: State, item: Item) -> None:
 def withdraw(state: State, item: Item, death: Death) -> None:
     """The boot goes on, or it ended over something else."""
     suspicion = item.suspicion
-    if suspicion is None or suspicion.deaths.pop(death, None) is None:
+    was_proven = suspicion.deaths.pop(death, None) if suspicion is not None else None
+    if suspicion is None or was_proven is None:
         return
+    if was_proven:
+        state.emit(ForgetDeath(item.run, item.index, *death))
     if suspicion.alone == death or len(suspicion.deaths) <= SUSPECT_DEATHS:
         suspicion.alone = None
     if not suspicion.deaths:

@@ -107,6 +107,26 @@ class ForgetTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreDeath:
+    """This boot of a device ended while it ran the item, which is proven. Nobody waits for it."""
+
+    run: str
+    item: int
+    device: str
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetDeath:
+    """It ended over something else."""
+
+    run: str
+    item: int
+    device: str
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreAbsence:
     """For so many seconds in all a device was not heard of. Nobody waits for it."""
 
@@ -242,6 +262,8 @@ Instruction = (
     | StoreEnding
     | StoreTimes
     | ForgetTimes
+    | StoreDeath
+    | ForgetDeath
     | StoreAbsence
     | ForgetAbsence
     | StoreAcknowledged

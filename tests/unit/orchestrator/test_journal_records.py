@@ -226,6 +226,36 @@ def test_a_run_that_ended_without_an_open_item_is_replayed_with_what_ended_it_fi
     journal.close()
 
 
+def test_who_ended_over_an_item_is_replayed_until_the_run_is_forgotten(
+    tmp_path: Path, answers: Answers
+):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    journal.store_run(RUN, answers.to("run"))
+    for boot in ("b1", "b2", "b2", "b3"):
+        journal.store_death("r1", 2, "phone", boot)
+    journal.forget_death("r1", 2, "phone", "b1")
+    journal = reopened(journal, path)
+    assert journal.replay()[0].deaths == ((2, "phone", "b2"), (2, "phone", "b3"))
+    journal.forget_run("r1")
+    journal.store_run(RUN, answers.to("run"))
+    journal = reopened(journal, path)
+    assert journal.replay()[0].deaths == ()
+    journal.close()
+
+
+def test_absences_are_kept_until_they_are_forgotten(tmp_path: Path):
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    for seconds in (60.0, 3660.0):
+        journal.store_absence("phone", seconds)
+    journal.store_absence("tablet", 70.0)
+    journal.forget_absence("tablet")
+    journal = reopened(journal, path)
+    assert journal.absences() == (("phone", 3660.0),)
+    journal.close()
+
+
 FORMAT_1 = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (

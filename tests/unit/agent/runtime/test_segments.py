@@ -19,6 +19,7 @@ from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.mapped_file import bring_in, is_cached
 from edge_agent.adapters.runtime.row_graph import without_row_reads
 from edge_agent.adapters.store.cache import BlobCache
+from edge_agent.adapters.store.prepared import RECORD
 from orchestrator.segmentation.checking.verify import Feeds, compare, identical, run_whole
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
@@ -316,6 +317,16 @@ def test_idle_time_finds_what_rotted_unseen(load, tmp_path: Path) -> None:
     assert prepared.verify_oldest(age_s=0) == entry
     assert prepared_files(tmp_path) == {}
     assert prepared.verify_oldest(age_s=0) is None
+
+
+def test_idle_time_looks_at_what_a_clock_that_was_wrong_dated(load, tmp_path: Path) -> None:
+    (entry,) = load()
+    rot(prepared_files(tmp_path)["weights"])
+    prepared = BlobCache(tmp_path / "cache").prepared
+    (record,) = (tmp_path / "cache").rglob(RECORD)
+    ahead = record.stat().st_mtime + 5 * 3600
+    os.utime(record, (ahead, ahead))
+    assert prepared.verify_oldest(age_s=3600) == entry
 
 
 def test_a_copied_file_is_hashed_before_it_is_used(load, tmp_path: Path) -> None:

@@ -214,3 +214,14 @@ def test_two_agents_cannot_share_a_folder(tmp_path: Path):
         AgentFolder(tmp_path / "agent")
     first.close()
     AgentFolder(tmp_path / "agent").close()
+
+
+def test_what_was_verified_by_a_clock_that_was_wrong_is_verified_again(
+    cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+):
+    right = time.time
+    put(cache, ONE)
+    monkeypatch.setattr(time, "time", lambda: right() + 5 * 3600)
+    two = put(cache, TWO)
+    monkeypatch.setattr(time, "time", right)
+    assert cache.longest_unverified(age_s=3600) == two
