@@ -74,6 +74,13 @@ class Talker:
         """Of no use any more: what it is busy with would disturb the others."""
         self._process.kill()
 
+    def await_end(self, limit_s: float) -> None:
+        """Until somebody has killed it; `TimedOut` if nobody does."""
+        try:
+            self._process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise TimedOut(f"{self._module} still lives after {limit_s:g} s") from None
+
     def _ended(self) -> OperatorError:
         return OperatorError(f"{self._module} has ended; what it said of that is above")
 

@@ -1,4 +1,4 @@
-"""What can go wrong at the desk: with the orchestrator, the broker, the store."""
+"""What can go wrong at the desk: with the orchestrator, the broker, the store, a client."""
 
 from __future__ import annotations
 
@@ -53,4 +53,10 @@ def store_killed(system: FaultySystem, random: Random, wait: Wait) -> float:
     system.kill_store()
     wait(random.uniform(0.0, BACK_S))
     system.start_store()
+    return time.monotonic()
+
+
+def client_killed(system: FaultySystem, random: Random, wait: Wait) -> float:
+    """Of a run that it submitted; another then collects it."""
+    system.submitter.kill()
     return time.monotonic()

@@ -27,12 +27,13 @@ class Struck:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`recovery_s`: how soon the next result is to come, once it can. `cold`: it strikes a system
-    whose devices have nothing yet."""
+    whose devices have nothing yet. `submitted`: the run is one that another client submitted."""
 
     says: str
     strike: device.Act
     recovery_s: float | None = None
     cold: bool = False
+    submitted: bool = False
 
 
 FAULTS: dict[str, Fault] = {
@@ -50,6 +51,9 @@ FAULTS: dict[str, Fault] = {
     "broker_emptied": Fault("the broker is killed and has lost all", desk.broker_emptied, 3.0),
     "broker_restarted": Fault("the broker is started anew in order", desk.broker_restarted, 3.0),
     "store_killed": Fault("the store is killed", desk.store_killed),
+    "client_killed": Fault(
+        "the client that submitted is killed, another collects", desk.client_killed, submitted=True
+    ),
     "link_cut": Fault("a device's link is cut for some seconds", device.link_cut),
     "link_silent": Fault("nothing passes a device's link for some seconds", device.link_silent),
     "link_slow": Fault("a device's link passes 500 kB/s", device.link_slow),

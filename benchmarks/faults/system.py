@@ -19,12 +19,14 @@ from urllib.parse import quote
 
 from benchmarks.crowd.probe import Probe
 from benchmarks.faults.agents import END_LIMIT_S, Agents, end
+from benchmarks.faults.client import Client
 from benchmarks.faults.link import Links
 from benchmarks.work import Work
 from broker_config.child_process import Child
 from broker_config.credentials import Credentials
 from broker_config.mosquitto import MosquittoBroker
 from crowdpipe.client.session import Session
+from crowdpipe.items_file import write_items
 from crowdpipe.serving.models import CutWishes, add_model
 from crowdpipe.serving.stores import open_store
 from crowdpipe.watching.observation import Observation
@@ -57,6 +59,7 @@ class FaultySystem:
         self.broker: MosquittoBroker
         self.agents: Agents
         self.links: Links
+        self.submitter: Client
         self._credentials: Credentials
         self._store: Child
         self._store_port: int
@@ -116,6 +119,14 @@ class FaultySystem:
             partitions=partitions,
             timeout_s=RUN_LIMIT_S,
         )
+
+    def client(self, partitions: int) -> Client:
+        """A client in a process of its own, which submits all items when it is entered."""
+        path = self._home / "items.npz"
+        if not path.exists():
+            write_items(path, "numbered", self.work.items)
+        self.submitter = Client(self.url(CLIENT), self.work.name, partitions, path)
+        return self.submitter
 
     def newcomer(self) -> str:
         """The name of a device that was never there."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ PAIRS = 1 / 3  # of all trials have two faults
 COLD = 1 / 5  # of them begin with empty caches
 AT_FIRST = 1 / 5  # of faults strike before there is a result, within `FIRST_S`
 FIRST_S, LATER_S = 1.5, 0.3
+SUBMITTED_S = 10.0  # so long the client that submits may live
 
 
 @dataclass(slots=True)
@@ -73,9 +76,9 @@ def chosen(number: int) -> tuple[str, ...]:
     return (first, random.choice(others)) if random.random() < PAIRS else (first,)
 
 
-def moment(random: Random, items: int) -> Moment:
+def moment(random: Random, items: int, *, at_first: bool) -> Moment:
     """Any of a run: before the first result, and until just before the last."""
-    if random.random() < AT_FIRST:
+    if at_first or random.random() < AT_FIRST:
         return Moment(0, random.uniform(0.0, FIRST_S))
     return Moment(random.randrange(1, items - 1), random.uniform(0.0, LATER_S))
 
@@ -89,13 +92,13 @@ def tried(system: FaultySystem, expected: Sequence[Arrays], partitions: int, num
         system.empty_caches()
         system.await_ready()
     over = threading.Event()
-    items = len(expected)
+    items, submitted = len(expected), any(FAULTS[name].submitted for name in names)
     strikers = [
         Striker(
             name,
             system,
             Random(random.random()),
-            Moment(0, 0.0) if FAULTS[name].cold else moment(random, items),
+            moment(random, items, at_first=FAULTS[name].cold or submitted),
             lambda: len(trial.came),
             over,
         )
@@ -124,11 +127,16 @@ def _run(
     strikers: Sequence[Striker],
 ) -> None:
     try:
-        with system.session(partitions) as session:
-            results = session.run_many(system.work.items, ordered=False)
-            for striker in strikers:
-                striker.start()
+        with ExitStack() as stack:
+            if any(FAULTS[name].submitted for name in trial.faults):
+                results = stack.enter_context(_collected(system, partitions, strikers))
+            else:
+                session = stack.enter_context(system.session(partitions))
+                results = session.run_many(system.work.items, ordered=False)
+                _start(strikers)
             for index, outputs in results:
+                if isinstance(outputs, CrowdpipeError):
+                    raise outputs
                 trial.came.append(time.monotonic())
                 trial.counts[index] += 1
                 whole = expected[index].values()
@@ -136,3 +144,23 @@ def _run(
                     trial.wrong.append(index)
     except CrowdpipeError as error:
         trial.error = f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _collected(
+    system: FaultySystem, partitions: int, strikers: Sequence[Striker]
+) -> Iterator[Iterable[tuple[int, Any]]]:
+    """The results of a run that a client submits who does not live to read them."""
+    with system.client(partitions) as client:
+        _start(strikers)
+        client.await_end(SUBMITTED_S)
+        with (
+            system.session(partitions) as session,
+            session.collect(client.run) as results,
+        ):
+            yield results
+
+
+def _start(strikers: Sequence[Striker]) -> None:
+    for striker in strikers:
+        striker.start()
