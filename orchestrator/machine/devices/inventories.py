@@ -6,7 +6,7 @@ from orchestrator.machine.devices import standing
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import outrank, take_residency
 from orchestrator.machine.items import recovery, releases
-from orchestrator.machine.plans import desired_state
+from orchestrator.machine.plans import desired_state, starving
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.state import State
 from wire.ids import ActivationId
@@ -40,6 +40,7 @@ def take_inventory(state: State, device: Device, told: Inventory) -> None:
     recovery.reconcile(state, device.name)
     for plan, item in state.in_flight_on(device.name):
         recovery.resend_all(state, plan, item)
+    starving.settle(state, device.name)
 
 
 def _forget_unheard(

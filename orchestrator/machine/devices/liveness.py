@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from orchestrator.machine.devices import deaths, identities, patience
 from orchestrator.machine.devices.replacing import device_drains, device_gone
+from orchestrator.machine.plans import starving
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import DeviceStateSeen
 from orchestrator.machine.records.state import State
@@ -168,6 +169,7 @@ def lose(state: State, device: Device, why: str) -> None:
         return
     device.engaged_since, device.doubted_at = None, None
     state.commands.drop(device.name)
+    starving.settle(state, device.name)
     device_gone(state, device.name, f"{device.name} is gone: {why}")
 
 

@@ -26,6 +26,8 @@ def assignment_seen(state: State, event: AssignmentSeen) -> None:
     orchestrators write there."""
     state.devices.met(event.device, state.now)
     places.note_former(state, event.device, event.partitions)
+    if event.partitions:
+        state.settling.wait_for(event.device, state.now)
     _outrank(state, event.generation)
 
 

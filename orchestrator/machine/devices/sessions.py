@@ -23,7 +23,7 @@ def connected(state: State, event: Connected) -> None:
     """Say everything again: what was published while we were away may be lost."""
     state.connection = event.connection
     if not state.met_broker and any(run.items for run in state.runs.values()):  # once
-        state.settle_until = state.now + state.options.settle_s
+        state.settling.begin(state.now, state.options.settle_s)
     state.met_broker = True
     _publish_state(state)
     for manifest in state.models.values():

@@ -14,7 +14,7 @@ LATE_S = 1.0  # a lease is looked at just after it is over
 
 def check_agenda(state: State) -> None:
     """Nothing is looked at while there is no connection: it all is, once there is one again."""
-    if state.connection is None or state.now < state.settle_until:
+    if state.connection is None or state.now < state.settling.until:
         return
     for run in state.runs.values():
         _check_run(state, run)

@@ -46,7 +46,7 @@ def _check_in_flight(state: State, plan: Plan) -> None:
 
 def _check_vacated(state: State, plan: Plan) -> None:
     """What is yet to be told of partitions that moved is told to somebody."""
-    looked = state.connection is not None and state.now >= state.settle_until
+    looked = state.connection is not None and state.now >= state.settling.until
     needed = bool(state.runs.working(plan.key))
     check(not plan.vacated or needed or not looked, f"plan {plan.key}: {plan.vacated} for nobody")
     firsts = {each.partition.first for each in plan.placements}

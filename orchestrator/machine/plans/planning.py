@@ -45,8 +45,8 @@ def ensure(state: State, key: PlanKey) -> float:
     """A plan for the model if it has work; when to look again."""
     if state.connection is None:
         return NEVER
-    if state.now < state.settle_until:
-        return state.settle_until
+    if state.now < state.settling.until:
+        return state.settling.until
     plan, leader = state.plans.get(key), state.runs.leader(key)
     if leader is None:
         if plan is not None:  # nobody waits for its devices

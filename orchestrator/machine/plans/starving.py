@@ -58,6 +58,15 @@ def _fail_starved(state: State, plan: Plan, since: float) -> float:
     return wake
 
 
+def settle(state: State, device: str) -> None:
+    """After a start the device said what it holds, or is gone. Once all have, there is nothing to
+    wait for."""
+    if state.settling.answered(device, state.now):
+        for run in state.runs.values():
+            state.agenda.look("plan", run.plan_key)
+            state.agenda.look("admission", run.plan_key)
+
+
 def end_starving(state: State, plan: Plan) -> None:
     if plan.starved_since is not None:
         for run in state.runs.working(plan.key):

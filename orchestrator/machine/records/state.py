@@ -25,6 +25,7 @@ from orchestrator.machine.records.quotas import Quotas
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.runs import Runs
 from orchestrator.machine.records.search import Searches
+from orchestrator.machine.records.settling import Settling
 from orchestrator.planner.estimates import Estimates
 from wire.errors import UnknownModel
 from wire.lifecycle import Cause
@@ -47,7 +48,7 @@ class State:
         self.connection: str | None = None
         self.met_broker = False
         self.raising = 0  # the generation that ours is being raised above
-        self.settle_until = float("-inf")  # devices say what they hold until then
+        self.settling = Settling()
         self.orphans_looked_at = False  # devices that serve a model which did not come back
         self.models_by = float("inf")  # when every model in the store has been told
         self.models = Models()  # by name

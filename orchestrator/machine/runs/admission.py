@@ -35,8 +35,8 @@ def admit(state: State, key: PlanKey) -> float:
     plan = state.plans.get(key)
     if state.connection is None or plan is None:
         return NEVER
-    if state.now < state.settle_until:
-        return state.settle_until
+    if state.now < state.settling.until:
+        return state.settling.until
     if plan.anew:
         plan.anew = False
         state.runs.all_in_turn(key)
