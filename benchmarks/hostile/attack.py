@@ -28,7 +28,7 @@ from benchmarks.hostile.speaker import Speaker
 from benchmarks.talker import Talker
 from wire.broker_url import BrokerUrl, parse_url
 
-TICK_S = 0.01
+TICK_S = 0.05
 KNOCKS = 1 / 20  # of all messages are an outsider's
 NOWHERE = "nobody-here"
 SESSIONS = ("one", "two", "three")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.process import rss_nbytes
+from benchmarks.process import memory
 from wire.errors import OperatorError
 
 IDLE_S = 10.5  # the server's library keeps a thread for ten seconds
@@ -33,20 +33,23 @@ class Health:
     store_port: int
     threads: dict[str, int] = field(init=False)
     _log_nbytes: int = field(init=False)
-    _rss_nbytes: dict[str, int] = field(init=False)
+    _taken_nbytes: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._let_go()
         self.threads = {name: threads_of(pid) for name, pid in self.pids.items()}
-        self._rss_nbytes = {name: rss_nbytes(pid) for name, pid in self.pids.items()}
+        self._taken_nbytes = self._taken()
         self._log_nbytes = self._logged()
 
     def _logged(self) -> int:
         return sum(path.stat().st_size for path in self.logs if path.exists())
 
+    def _taken(self) -> dict[str, int]:
+        return {name: memory(pid).anonymous_nbytes for name, pid in self.pids.items()}
+
     def grown_nbytes(self) -> dict[str, int]:
-        """Resident memory, more than at first."""
-        return {name: rss_nbytes(pid) - self._rss_nbytes[name] for name, pid in self.pids.items()}
+        """Resident memory that no file backs, more than at first."""
+        return {name: nbytes - self._taken_nbytes[name] for name, nbytes in self._taken().items()}
 
     def log_nbytes(self) -> int:
         """Written since."""

@@ -44,7 +44,7 @@ def frame_lost(agent: Agent, event: FrameLost, now: float) -> None:
         room.clear_early(agent, now)
         kind = TooLarge.kind
     agent.counts[f"dropped_{kind}"] += 1
-    agent.report(FrameDropped(event.activation, kind, event.reason, event.sender))
+    agent.report_drop(FrameDropped(event.activation, kind, event.reason, event.sender))
 
 
 def _new(agent: Agent, event: FrameArrived, now: float) -> None:

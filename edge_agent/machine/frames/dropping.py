@@ -19,7 +19,7 @@ def drop(agent: Agent, entry: HeldInput, kind: str, reason: str, now: float) -> 
 def refuse(agent: Agent, head: FrameHead, sender: str, kind: str, reason: str) -> None:
     """Drop a frame that just arrived. The orchestrator knows whether its sender's copies count."""
     agent.counts[f"dropped_{kind}"] += 1
-    agent.report(FrameDropped(head.activation, kind, reason, sender))
+    agent.report_drop(FrameDropped(head.activation, kind, reason, sender))
     agent.instruct(ForgetFrame(head.activation, "input", sender))
 
 

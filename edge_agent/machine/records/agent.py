@@ -21,13 +21,14 @@ from edge_agent.machine.records.partitions import Key, Partition, Partitions
 from edge_agent.machine.records.residency_schedule import ResidencySchedule
 from edge_agent.machine.records.senders import Senders
 from edge_agent.machine.records.slot import Slot
+from edge_agent.machine.records.stranger_reports import OF_NO_USE, StrangerReports
 from edge_agent.machine.records.telemetry_schedule import TelemetrySchedule
 from edge_agent.machine.records.transitions import life_of
 from wire import WIRE_VERSION
 from wire.ids import ActivationId
 from wire.lifecycle import Cause
 from wire.messages.assignment import Assignment, Limits
-from wire.messages.events import DeviceEvent
+from wire.messages.events import DeviceEvent, FrameDropped
 from wire.messages.residency import Failure
 from wire.messages.state import Capabilities, DeviceState, LastWork, Status
 
@@ -60,6 +61,7 @@ class Agent:
         self.fetches = Fetches(limits)
         self.partitions = Partitions(self.cache, self.fetches, self.cause)
         self.senders = Senders()  # of `assignment`, and former ones
+        self.stranger_reports = StrangerReports()
         self.slot = Slot(self.cache)
         self.pace = Pace(limits)
         self.held = HeldFrames(self.partitions.work_changed)
@@ -130,6 +132,14 @@ class Agent:
 
     def report(self, event: DeviceEvent) -> None:
         self.log.append(event, self.now)
+
+    def report_drop(self, event: FrameDropped) -> None:
+        """A stranger's, of which nobody could make use, only now and then."""
+        strange = event.kind in OF_NO_USE and not self.senders.knows(event.sender)
+        if strange and not self.stranger_reports.may(self.now):
+            self.counts["unsaid_drops"] += 1
+        else:
+            self.report(event)
 
     def send(self, activation: ActivationId, to: str) -> None:
         """Send an output now, or as soon as there is a connection."""

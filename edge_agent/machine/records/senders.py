@@ -26,6 +26,10 @@ class Senders:
         listed = self._listed.get(key)
         return listed is None or sender in listed
 
+    def knows(self, sender: str) -> bool:
+        """Whether any cut takes frames from it."""
+        return any(listed is None or sender in listed for listed in self._listed.values())
+
     def list_anew(self, listing: Iterable[PartitionAssignment]) -> None:
         """Take over a new assignment's list."""
         former, self._listed = self._listed, {}

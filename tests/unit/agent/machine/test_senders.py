@@ -5,6 +5,7 @@ from __future__ import annotations
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.senders import MOST, Senders
+from edge_agent.machine.records.stranger_reports import AT_ONCE, EVERY_S
 from tests.support.agent_bench import MODEL, Bench, partition, route
 from wire.ids import ActivationId
 from wire.messages.assignment import Limits
@@ -172,3 +173,25 @@ def test_so_many_former_senders_are_remembered_and_no_more() -> None:
     key = (MODEL, False, 2)
     assert senders.admits(key, "new")
     assert not senders.admits(key, "d0")
+
+
+def lose(bench: Bench, sender: str, kind: str, times: int) -> int:
+    """How many of so many lost frames are told."""
+    before = len(bench.reported(FrameDropped))
+    for item in range(times):
+        bench.do(happened.FrameLost(ActivationId("r", item, 2), kind, "no frame", sender))
+    return len(bench.reported(FrameDropped)) - before
+
+
+def test_of_what_strangers_send_that_is_no_frame_a_few_are_told_and_the_rest_counted() -> None:
+    bench = serving()
+    assert lose(bench, "liar", "malformed", 100) == AT_ONCE
+    assert bench.machine.counts["unsaid_drops"] == 100 - AT_ONCE
+    bench.wait(2 * EVERY_S)
+    assert lose(bench, "liar", "timed_out", 100) == 2
+
+
+def test_of_those_that_may_send_and_of_what_has_no_room_all_are_told() -> None:
+    bench = serving()
+    assert lose(bench, "before", "malformed", 100) == 100
+    assert lose(bench, "liar", "too_large", 100) == 100
