@@ -7,6 +7,7 @@ a cold start in a fifth. The seed is that of the trial's number: a trial can be 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from benchmarks.bench import Bench, Outcome
@@ -15,7 +16,6 @@ from benchmarks.faults.system import FaultySystem
 from benchmarks.faults.trial import Trial, tried, undisturbed
 from benchmarks.row import Row, Target, at_least, at_most, measured, skipped
 from crowdpipe.demo.reference import run_whole
-from crowdpipe.items_file import Arrays
 from wire.errors import CrowdpipeError
 
 DEVICES, PARTITIONS = 5, 4  # one to spare
@@ -27,38 +27,36 @@ LIMIT_S = 2_400.0  # no trial begins later
 def run(bench: Bench) -> Outcome:
     count = bench.options.trials or bench.pick(QUICK, FULL)
     trials: list[Trial] = []
-    begun = time.monotonic()
-    for first in range(0, count, FRESH_EVERY):
-        numbers = range(first, min(first + FRESH_EVERY, count))
-        with FaultySystem(bench.given, bench.folder(f"faults-{first}"), DEVICES) as system:
-            expected, _ = run_whole(bench.given.model, system.work.items, exact=True)
-            undisturbed(system, PARTITIONS)
-            usual_s = undisturbed(system, PARTITIONS)
-            bench.say(f"an undisturbed run takes {usual_s:.1f} s; trials from {first} on")
-            for number in numbers:
-                if time.monotonic() - begun > LIMIT_S:
-                    break
-                if not _one(bench, system, expected, number, trials):
-                    break
+    numbers, until = deque(range(count)), time.monotonic() + LIMIT_S
+    while numbers and time.monotonic() < until:
+        first = numbers[0]
+        try:
+            _some(bench, numbers, until, trials)
+        except CrowdpipeError as error:
+            bench.say(f"the system for trial {first} did not start: {error}")
+        if numbers and numbers[0] == first:
+            numbers.popleft()
     return Outcome(rows=list(_rows(trials, count)))
 
 
-def _one(
-    bench: Bench,
-    system: FaultySystem,
-    expected: Sequence[Arrays],
-    number: int,
-    trials: list[Trial],
-) -> bool:
-    """Whether the system can go on: what cannot be mended is a trial that failed."""
-    try:
-        trial = tried(system, expected, PARTITIONS, number)
-    except CrowdpipeError as error:
-        bench.say(f"trial {number}: the system did not come back: {error}")
-        return False
-    trials.append(trial)
-    bench.say(f"trial {number}, {trial.took_s:.1f} s: {_told(trial)}")
-    return True
+def _some(bench: Bench, numbers: deque[int], until: float, trials: list[Trial]) -> None:
+    """The next trials, on a system of their own. What cannot be mended is a trial that failed, and
+    the end of that system."""
+    first = numbers[0]
+    with FaultySystem(bench.given, bench.folder(f"faults-{first}"), DEVICES) as system:
+        expected, _ = run_whole(bench.given.model, system.work.items, exact=True)
+        undisturbed(system, PARTITIONS)
+        usual_s = undisturbed(system, PARTITIONS)
+        bench.say(f"an undisturbed run takes {usual_s:.1f} s; trials from {first} on")
+        while numbers and numbers[0] < first + FRESH_EVERY and time.monotonic() < until:
+            number = numbers.popleft()
+            try:
+                trial = tried(system, expected, PARTITIONS, number)
+            except (CrowdpipeError, OSError) as error:
+                bench.say(f"trial {number}: the system did not come back: {error}")
+                return
+            trials.append(trial)
+            bench.say(f"trial {number}, {trial.took_s:.1f} s: {_told(trial)}")
 
 
 def _told(trial: Trial) -> str:
