@@ -192,6 +192,7 @@ class VirtualClient:
         unkept = (run.name, item) in self.world.orchestrator.journal.told
         assert before == what or unkept, f"{run.name}/{item} was {before} and then {what}"
         self._acknowledge(run, item)
+        self._note(run, ((item, item),))
 
     def _acknowledge(self, run: ClientRun, item: int) -> None:
         self._say(AcknowledgeResults(run.name, (item,)))
