@@ -1,4 +1,4 @@
-"""Many short schedules: a few things fail while a run goes on, each time others, and all comes right.
+"""Many short schedules: a few things fail while a run goes on, and all comes right.
 
 With those of the other worlds here a thousand in every run, and 25 times as many in the nightly
 form. In several classes, so that processes share them: each draws cases of its own.
