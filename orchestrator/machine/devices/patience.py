@@ -16,6 +16,9 @@ from orchestrator.machine.records.state import State
 QUIET_S = 1.0  # a device that computes tells of it several times a second
 QUIET_MOST_S = 12.0  # whatever it does: telemetry takes 10 s
 QUIET_TASKS = 2  # so many tasks may pass without a word
+IDLE_SHARE = (
+    1 / 8
+)  # of the time for which it had nothing to do: who waits is asked ever more rarely
 ANSWER_S = 1.5  # Wi-Fi that saves power, a lost packet or two
 ANSWER_TIMES = 2  # so many times what the slowest answer took lately
 
@@ -28,7 +31,9 @@ def quiet_s(state: State, device: Device) -> float:
         if plan.in_flight
         for placement in plan.placements
     ]
-    return min(QUIET_MOST_S, QUIET_S + QUIET_TASKS * max(tasks, default=0.0))
+    usual_s = QUIET_S + QUIET_TASKS * max(tasks, default=0.0)
+    idle_s = state.now - max(device.progress_at, device.engaged_since or state.now)
+    return min(QUIET_MOST_S, max(usual_s, IDLE_SHARE * idle_s))
 
 
 def answer_s(state: State, device: Device) -> float:

@@ -42,7 +42,7 @@ def _check_task(state: State, plan: Plan, item: Item, first: int) -> float:
     device = state.devices.get(placement.device) if placement is not None else None
     if placement is None or device is None or first in item.detours:
         return NEVER
-    if device.name not in item.inputs.get(first, ()):
+    if device.name not in item.inputs.get(first, ()) or _waits_for_others(item, first):
         return NEVER
     late_s = _late_s(state, placement)
     late_at = max(_since(item, first, device), state.heard_at) + late_s
@@ -51,6 +51,11 @@ def _check_task(state: State, plan: Plan, item: Item, first: int) -> float:
     if not _hedge(state, plan, item, placement):
         return state.now + late_s  # somebody may be free by then
     return NEVER
+
+
+def _waits_for_others(item: Item, first: int) -> bool:
+    """At a barrier, for the rest of its wave."""
+    return item.barrier and first not in item.started
 
 
 def _since(item: Item, first: int, device: Device) -> float:

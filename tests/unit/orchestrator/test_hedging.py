@@ -8,6 +8,7 @@ from tests.support.fake_fleet import FakeAgent, World
 from tests.support.three_phones import IN_THREE, results, serving, three
 from wire.ids import TaskId
 from wire.messages import commands as cmd
+from wire.messages.requests import RunOptions
 from wire.messages.residency import Failure
 
 STUCK_S = 500.0
@@ -165,6 +166,13 @@ def test_a_late_device_that_dies_leaves_the_task_to_its_helper() -> None:
     late.die()
     world.complete("r2", items=3)
     assert results(world, 3, "r2")
+
+
+def test_what_waits_at_a_barrier_for_its_wave_is_not_late() -> None:
+    world = warm(4, compute_s=0.5)
+    world.submit(run="r2", items=8, options=RunOptions(partitions=3, barrier=True))
+    world.complete("r2", items=8, limit_s=120.0)
+    assert counted(world, "hedged") == 0
 
 
 def test_a_device_without_history_is_given_longer() -> None:

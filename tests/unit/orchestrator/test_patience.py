@@ -46,6 +46,15 @@ def test_telemetry_alone_bounds_how_long_it_may_be_silent() -> None:
     assert patience.quiet_s(world.machine.state, there) == 12.0
 
 
+def test_a_device_that_waits_for_long_is_asked_ever_more_rarely() -> None:
+    world, there = at_work()
+    state = world.machine.state
+    there.progress_at = there.engaged_since = state.now - 40.0
+    assert patience.quiet_s(state, there) == pytest.approx(5.0)
+    there.progress_at = state.now
+    assert patience.quiet_s(state, there) < 2.0
+
+
 def test_slow_answers_of_anybody_give_all_more_time() -> None:
     """They may wait with us, or with the broker."""
     world, there = at_work()
