@@ -24,7 +24,7 @@ from bus.vital_thread import VitalThread
 from orchestrator.adapters.journal_check import check_file
 from orchestrator.adapters.journal_file import OF_RUNS, damage_in, open_file
 from orchestrator.adapters.journal_reader import JournalReader, Time
-from orchestrator.adapters.journal_space import JournalSpace, is_full
+from orchestrator.adapters.journal_space import JournalSpace, is_full, make_room
 from orchestrator.run_record import Outcome, RunRecord
 from wire.errors import (
     CrowdpipeError,
@@ -42,6 +42,7 @@ WAIT_LIMIT_S = 60.0
 BATCH_NBYTES = 16 << 20  # one sync covers at most this much, so that nobody waits long
 BATCH_LIMIT = 256
 FRAME_LIMIT_NBYTES = 900 << 20  # SQLite keeps no longer value
+RESERVED_NBYTES = 1 << 20  # results up to this may take what is kept for a full disk
 CLOSE_LIMIT_S = 60.0
 QUIET_S = 1.0
 
@@ -57,7 +58,7 @@ Work = Callable[[sqlite3.Connection], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """`nbytes` of frames; without any, it may take what is kept for a full disk if `vital`."""
+    """`nbytes` of frames. If `vital` it may take what is kept for a full disk."""
 
     what: str
     work: Work
@@ -84,6 +85,7 @@ class Journal(JournalReader):
         self._waiting_nbytes = 0
         self._closing = False
         self._pause_s: float | None = QUIET_S  # after it, without a record, room is given back
+        make_room(path)
         check_file(path)
         try:
             self._writer = open_file(path, limit_nbytes)
@@ -163,7 +165,8 @@ class Journal(JournalReader):
             return Outcome(item, kind, reason, bool(acknowledged))
 
         what = f"outcome {run}/{outcome.item}"
-        self._add(what, work, len(frame or b""), done, vital=frame is None)
+        nbytes = len(frame or b"")
+        self._add(what, work, nbytes, done, vital=nbytes <= RESERVED_NBYTES)
 
     def store_count(self, run: str, count: int) -> None:
         self._add(
@@ -329,6 +332,8 @@ class Journal(JournalReader):
             _tell(entry, result, None)
 
     def _commit(self, batch: list[_Entry]) -> list[Any]:
+        if self._space.is_short and not all(entry.vital for entry in batch):
+            raise DiskFull("what room there is, is for what was begun")
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             results = [entry.work(self._writer) for entry in batch]
@@ -357,9 +362,9 @@ class Journal(JournalReader):
 
     def _refusal(self, what: str, error: Exception) -> CrowdpipeError:
         said = f"the journal could not keep {what}: {error}"
-        if not isinstance(error, sqlite3.Error):
+        if not isinstance(error, sqlite3.Error | DiskFull):
             return OperatorError(said)
-        if is_full(self._path, error):
+        if isinstance(error, DiskFull) or is_full(self._path, error):
             return DiskFull(f"{said}; make room for {self._path}")
         return damage_in(self._path, error) or OperatorError(said)
 

@@ -66,12 +66,12 @@ def open_file(path: Path, limit_nbytes: int | None) -> sqlite3.Connection:
     """A connection that writes; the file is made or brought to this format if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = connect(path)
-    connection.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")  # of a file that is made now
+    if not _can_shrink(connection):  # of a file that is made now; to set it again would write
+        connection.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA journal_size_limit={WAL_NBYTES}")
     _upgrade(connection)
-    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
     limit_pages(connection, limit_nbytes)
     for table in OF_RUNS:  # a run forgotten while one of its records waited
         connection.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT run FROM runs)")
@@ -86,13 +86,22 @@ def limit_pages(connection: sqlite3.Connection, limit_nbytes: int | None) -> Non
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
+    """Writes nothing if there is nothing to change: a full disk takes not even the same again."""
     known: int = connection.execute("PRAGMA user_version").fetchone()[0]
     while known in UPGRADES:
         after = known + 1
         connection.executescript(f"BEGIN; {UPGRADES[known]} PRAGMA user_version={after}; COMMIT")
         known = after
-    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != INCREMENTAL:
+    wanted = sum(line.startswith("CREATE TABLE") for line in SCHEMA.splitlines())
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'table'")
+    if tables.fetchone()[0] != wanted:
+        connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
+    if not _can_shrink(connection):
         _lay_out_anew(connection)
+
+
+def _can_shrink(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL)
 
 
 def _lay_out_anew(connection: sqlite3.Connection) -> None:

@@ -7,6 +7,7 @@ fit, and made again when there is room.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from orchestrator.adapters.journal_file import BUSY_LIMIT_S, limit_pages
 FREE_PAGES = 256  # so many may lie in the file unused
 STEP_PAGES = 512  # given back at a time: new records wait for that
 RESERVE_NBYTES = 8 << 20
+OPENING_NBYTES = 1 << 20
 FULL_NBYTES = 64 << 10  # with less, a disk is full
 
 
@@ -30,6 +32,17 @@ def is_full(path: Path, error: sqlite3.Error) -> bool:
     return failed and shutil.disk_usage(path.parent).free < FULL_NBYTES
 
 
+def make_room(path: Path) -> None:
+    """So that the journal can be opened on a full disk: SQLite needs some beside it for that."""
+    with contextlib.suppress(OSError):  # a new home, or one that says itself what is wrong
+        if shutil.disk_usage(path.parent).free < OPENING_NBYTES:
+            _reserve_of(path).unlink(missing_ok=True)
+
+
+def _reserve_of(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.reserve")
+
+
 class JournalSpace:
     """Used by the one thread that writes."""
 
@@ -38,7 +51,7 @@ class JournalSpace:
     ) -> None:
         self._connection = connection
         self._limit_nbytes = limit_nbytes
-        self._reserve = path.with_name(f"{path.stem}.reserve")
+        self._reserve = _reserve_of(path)
         self.refill()
 
     def tidy(self) -> bool:
@@ -59,10 +72,17 @@ class JournalSpace:
         finally:
             self._connection.execute(f"PRAGMA busy_timeout={int(BUSY_LIMIT_S * 1000)}")
 
+    @property
+    def is_short(self) -> bool:
+        """What was kept for a full disk is given up: the rest is for what must be kept."""
+        if self._reserve.exists():
+            return False
+        return shutil.disk_usage(self._reserve.parent).free < RESERVE_NBYTES
+
     @contextmanager
     def reserve_open(self) -> Iterator[None]:
-        """Inside there is room for small records. What the disk takes by this is gone until there
-        is room again; beyond a limit of ours it may be taken each time."""
+        """Inside there is room for what must be kept. What the disk takes by this is gone until
+        there is room again; beyond a limit of ours it may be taken each time."""
         self._reserve.unlink(missing_ok=True)
         if self._limit_nbytes is not None:
             limit_pages(self._connection, self._limit_nbytes + RESERVE_NBYTES)

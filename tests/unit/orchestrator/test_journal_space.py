@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import sqlite3
 import time
 from pathlib import Path
 
+import pytest
+
 from orchestrator.adapters.journal import Journal
-from orchestrator.adapters.journal_file import WAL_NBYTES
+from orchestrator.adapters.journal_file import WAL_NBYTES, open_file
 from orchestrator.adapters.journal_space import FREE_PAGES, RESERVE_NBYTES
 from orchestrator.run_record import Outcome, RunRecord
 from wire.errors import DiskFull
@@ -110,4 +113,47 @@ def test_beyond_its_limit_new_frames_are_refused_and_errors_are_kept(tmp_path: P
 def test_room_is_kept_beside_it_for_a_full_disk(tmp_path: Path):
     journal = Journal(tmp_path / "journal.sqlite")
     assert (tmp_path / "journal.reserve").stat().st_size == RESERVE_NBYTES
+    journal.close()
+
+
+def test_opening_it_again_changes_nothing(tmp_path: Path):
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    connection = open_file(path, None)
+    assert connection.total_changes == 0
+    assert connection.execute("PRAGMA wal_checkpoint").fetchone()[1] == 0
+    connection.close()
+
+
+def test_on_a_full_disk_it_gives_up_its_reserve_to_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    full = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    Journal(path).close()
+    assert not (tmp_path / "journal.reserve").exists()
+
+
+def test_what_is_left_of_a_full_disk_is_for_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    journal = Journal(tmp_path / "journal.sqlite")
+    said: queue.Queue[tuple[str, object]] = queue.Queue()
+    journal.store_run(run_of("r1"), lambda error: said.put(("run", error)), [(0, FRAME)])
+    assert said.get(timeout=LIMIT_S) == ("run", None)
+    (tmp_path / "journal.reserve").unlink()
+    almost_full = shutil.disk_usage(tmp_path)._replace(free=RESERVE_NBYTES - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: almost_full)
+    journal.store_input("r1", 1, FRAME, lambda error: said.put(("input", error)))
+    journal.store_outcome("r1", Outcome(0), FRAME, lambda _, error: said.put(("result", error)))
+    journal.forget_inputs("r1", (0,))
+    journal.store_run(run_of("r2"), lambda error: said.put(("run", error)))
+    answers = [said.get(timeout=LIMIT_S) for _ in range(3)]
+    assert [what for what, _ in answers] == ["input", "result", "run"]
+    assert [isinstance(error, DiskFull) for _, error in answers] == [True, False, True]
+    monkeypatch.undo()
+    journal.store_run(run_of("r2"), lambda error: said.put(("run", error)))
+    assert said.get(timeout=LIMIT_S) == ("run", None)
     journal.close()
