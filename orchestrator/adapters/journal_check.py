@@ -52,7 +52,8 @@ def check_file(path: Path) -> None:
 def _check(path: Path, connection: sqlite3.Connection, ahead: _Ahead | None) -> None:
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
-        raise JournalDamaged.of(path, " ".join(str(found).split()))
+        said = str(found).replace("*** in database main ***", "")
+        raise JournalDamaged.of(path, f"SQLite says: {' '.join(said.split())}")
     if ahead is not None and ahead.lost(_pages_read(path)):
         raise JournalDamaged.of(path, "what was written to it last is damaged")
     known = connection.execute("PRAGMA user_version").fetchone()[0]
