@@ -182,9 +182,7 @@ def test_after_a_restart_it_goes_on_for_whoever_took_it_over() -> None:
     assert set(sent_to(world, OTHER)) == {0, 1, 2}
 
 
-def test_after_a_restart_one_that_was_left_is_collected_at_once_and_one_that_is_read_is_not() -> (
-    None
-):
+def test_after_a_restart_one_that_was_left_is_collected_and_one_that_is_read_is_not() -> None:
     world = detached(compute_s=10.0)
     world.run_for(1.0)
     world.start_orchestrator()
