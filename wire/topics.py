@@ -15,6 +15,7 @@ from wire.errors import Malformed
 from wire.ids import check_name
 
 ORCHESTRATOR = "orchestrator"
+NOBODY = "nobody"
 CONTROL_ROOT = "crowdpipe/v1"
 DATA_ROOT = "crowdpipe-data/v1"
 TELEMETRY_END = "/telemetry"
@@ -134,6 +135,11 @@ def client_party(user: str, session: str) -> str:
     check_name(user, "user name")
     check_name(session, "session name")
     return f"clients/{user}/{session}"
+
+
+def nobody_of(user: str) -> str:
+    """The party that runs of this user's belong to which no session has."""
+    return client_party(user, NOBODY)
 
 
 def is_client(party: str) -> bool:

@@ -97,7 +97,7 @@ def run(
             names = [spec.name for spec in session.get_inputs()]
             layout, items = split_items(inputs, arrays, names, batch)
             if batch:
-                say(_without_first_axis(arrays, len(items)))
+                say(without_first_axis(arrays, len(items)))
             if output is None:
                 _detach(session, items, barrier, keep, as_json=as_json)
                 return
@@ -115,7 +115,7 @@ def run(
         say(f"{counted(len(items), 'item')} in {show_seconds(elapsed_s)}; results in {output}")
 
 
-def _without_first_axis(arrays: Arrays, count: int) -> str:
+def without_first_axis(arrays: Arrays, count: int) -> str:
     """What `--batch` made of the arrays, since a model may want a batch axis of its own."""
     from crowdpipe.cli.quantities import counted
 

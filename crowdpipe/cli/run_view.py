@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.progress import (
@@ -28,7 +29,8 @@ GOES_ON = "It goes on."
 class RunView:
     """Shown inside a `with`. `wait` and `happen` may be called from any thread."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._now = clock
         self._console = notes()
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -69,7 +71,7 @@ class RunView:
 
     def so_far(self, done: int) -> None:
         """So many items have their outcome."""
-        self._done, now = done, time.monotonic()
+        self._done, now = done, self._now()
         rate = f"{self._rate(now):.1f} a second"
         self._bar.update(self._task, completed=done, rate=rate)
         if not self._console.is_terminal and now >= self._line_at + LINE_EVERY_S:
@@ -78,7 +80,7 @@ class RunView:
 
     def _count_anew(self) -> None:
         """What was before says nothing of its rate."""
-        self._line_at = time.monotonic()
+        self._line_at = self._now()
         self._samples = deque([(self._line_at, self._done)])
 
     def _rate(self, now: float) -> float:

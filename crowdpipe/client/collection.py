@@ -9,7 +9,7 @@ from crowdpipe.client.arrays import Array
 from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.line import Line
 from crowdpipe.client.outputs import outputs_of
-from wire.errors import CrowdpipeError
+from wire.errors import CrowdpipeError, UserError
 from wire.messages.model import ModelSummary
 
 
@@ -55,7 +55,7 @@ class Collection:
     def __iter__(self) -> Iterator[tuple[int, list[Array] | CrowdpipeError]]:
         handle = self._handle
         if handle is None:
-            raise CrowdpipeError("collect a run with `with session.collect(run) as results:`")
+            raise UserError("collect a run with `with session.collect(run) as results:`")
         while len(self._given) < len(self):
             taken = handle.take(None)
             if taken is None:

@@ -142,15 +142,18 @@ class ClientMachine:
             self._wanted.add(run.name)
 
     def _end(self, run: ClientRun, kind: str | None, reason: str) -> None:
+        self._close(run)
+        if run.leaves and kind is None:
+            self._out += steps.leave(run.name)
+        self._out.append(ins.EndRun(run.name, kind, reason))
+
+    def _close(self, run: ClientRun) -> None:
         accepted = run.state == "accepted"
         self._move(run, "ended")
         self._out += steps.acknowledge(run)
         for item in [*run.waiting, *run.in_flight]:
             self._out.append(ins.ForgetInput(run.input(item)))
         self._out += steps.finish_late(run)
-        if run.leaves and kind is None:
-            self._out += steps.leave(run.name)
-        self._out.append(ins.EndRun(run.name, kind, reason))
         del self.runs[run.name]
         self._due.discard(run.name)
         if len(run.settled) and not run.asked.collect:
@@ -234,13 +237,10 @@ class ClientMachine:
             self._out += steps.abandon(run)
             self._end(run, "cancelled", "the caller stopped reading its results")
 
-    def _cancel_asked(self, event: ev.CancelAsked) -> None:
-        self._say(CancelRun(event.run))
-
     def _run_left(self, event: ev.RunLeft) -> None:
         run = self._find(event.run)
         if run is not None:
-            self._end(run, "cancelled", "the caller stopped reading its results")
+            self._close(run)  # nobody is told: it may be collected here again
         self._out += steps.leave(event.run, event.kept)
 
     def _asked(self, event: ev.PlanAsked | ev.RunsAsked) -> None:
@@ -376,7 +376,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[ClientMachine, Any], None]] = {
     ev.InputsEnded: ClientMachine._inputs_ended,
     ev.OutcomeTaken: ClientMachine._outcome_taken,
     ev.RunAbandoned: ClientMachine._run_abandoned,
-    ev.CancelAsked: ClientMachine._cancel_asked,
+    ev.CancelAsked: lambda machine, event: machine._say(CancelRun(event.run)),
     ev.RunLeft: ClientMachine._run_left,
     ev.RunsAsked: ClientMachine._asked,
     ev.PlanAsked: ClientMachine._asked,

@@ -25,6 +25,7 @@ from orchestrator.machine.runs import (
 )
 from orchestrator.machine.runs.models import GRACE_S
 from wire.messages.requests import Rejected
+from wire.topics import nobody_of, user_of
 
 ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
 
@@ -42,6 +43,7 @@ def started(state: State, event: Started) -> None:
 
 
 def _restore(state: State, stored: StoredRun) -> None:
+    left = stored.party == nobody_of(user_of(stored.party))
     run = Run(
         run=stored.run,
         party=stored.party,
@@ -54,7 +56,8 @@ def _restore(state: State, stored: StoredRun) -> None:
         begun_at=state.now - stored.age_s,
         active_at=state.now,
         heard_at=state.now,
-        unread=stored.options.detached,
+        unread=left,
+        silent=left and not stored.options.detached,
         agenda=state.agenda,
         involved=state.involved,
     )

@@ -124,6 +124,32 @@ def test_a_batch_gives_a_batch(desk: Desk, tmp_path: Path, rows: np.ndarray) -> 
     np.testing.assert_allclose(results["y"][3], whole(rows[3]), atol=1e-5)
 
 
+def test_a_detached_run_is_listed_collected_and_gone(
+    desk: Desk, tmp_path: Path, rows: np.ndarray
+) -> None:
+    np.savez(tmp_path / "in.npz", x=rows)
+    begun = desk.do("run", "tiny", "--input", tmp_path / "in.npz", "--batch", "--detach")
+    name = begun.out.strip()
+    assert "--batch took the first axis off: 6 items, each with x [1, 24]" in begun.err
+    assert f"crowdpipe collect {name}" in begun.err
+    (listed,) = desk.do("runs", "--json").json
+    assert (listed["progress"]["run"], listed["progress"]["count"]) == (name, ROWS)
+    told = desk.do("collect", name, "-o", tmp_path / "out.npz", "--batch")
+    assert "6 results in" in told.err
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_allclose(found["y"][3], whole(rows[3]), atol=1e-5)
+    assert desk.do("runs", "--json").json == []
+    for command in (("collect", name, "-o", tmp_path / "again.npz"), ("cancel", name)):
+        ended = run_crowdpipe(desk.home, *command)
+        assert (ended.code, name in ended.error) == (2, True)
+
+
+def test_a_run_needs_a_file_for_its_results_or_to_be_collected(desk: Desk, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 24), np.float32))
+    ended = run_crowdpipe(desk.home, "run", "tiny", "--input", tmp_path / "in.npz")
+    assert (ended.code, "--detach" in ended.error) == (2, True)
+
+
 def test_devices_say_what_they_serve(desk: Desk) -> None:
     told = desk.do("devices", "--json").json
     assert [device["name"] for device in told] == ["desk"]

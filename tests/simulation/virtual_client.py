@@ -185,7 +185,8 @@ class VirtualClient:
         self._outcome(run, activation.item, RESULT)
 
     def _outcome(self, run: ClientRun, item: int, what: str) -> None:
-        assert not run.leaves, f"{run.name}/{item} was sent to who reads nothing of it"
+        if run.leaves:
+            return  # sent after a restart; nothing of it is read here
         before = run.outcomes.setdefault(item, what)
         # The library gives each item once. What the disk could not keep was told all the same, and
         # is found without an outcome after a restart.

@@ -199,16 +199,20 @@ class Run:
         self._changed()
         self.show()
 
-    def leave(self) -> None:
-        """Nobody takes its outcomes now."""
+    def leave(self, to: str | None = None) -> None:
+        """Nobody takes its outcomes now; it belongs to this party."""
+        self._belong(to or self.party)
         self.unread = True
         self.show()
         self._look("client")
 
-    def hand_over(self, party: str, now: float) -> None:
-        """This session of its user's has it from now on, and reads it."""
+    def _belong(self, party: str) -> None:
         if party != self.party and self.keeper is not None:
             self.keeper.handed_over(self, party)
+
+    def hand_over(self, party: str, now: float) -> None:
+        """This session of its user's has it from now on, and reads it."""
+        self._belong(party)
         self.unread = False
         self.hear(now)
         self.show()

@@ -26,7 +26,7 @@ from wire.messages.requests import (
     RunsListed,
 )
 from wire.spans import Spans
-from wire.topics import user_of
+from wire.topics import nobody_of, user_of
 
 READ_AGAIN_S = 2.0  # its reader may be gone by then
 GAPS = 64  # items without an input that each get an error; with more the whole run ends
@@ -77,7 +77,7 @@ def _check_takeover(state: State, party: str, run: Run, asked: CollectRun) -> No
         return
     heard_at = max(run.heard_at, state.heard_at)
     if not run.unread and state.now < heard_at + state.options.client_lease_s:
-        raise Busy(f"another client still reads run {run.run}", READ_AGAIN_S)
+        raise Busy(f"another client reads run {run.run}, as far as is known", READ_AGAIN_S)
     if not run.over:
         quotas.check_party(state, party)
 
@@ -107,8 +107,10 @@ def _to_come(run: Run) -> tuple[tuple[int, int], ...]:
 
 
 def leave(state: State, run: Run) -> None:
-    """Its reader takes no more of it: another may at once."""
-    run.leave()
+    """Its reader takes no more of it: another may at once, also after a restart."""
+    nobody = nobody_of(run.user)
+    state.emit(StoreParty(run.run, nobody))
+    run.leave(nobody)
     if run.open and not run.goes_alone and not run.silent:
         clients.let_wait(state, run)
 

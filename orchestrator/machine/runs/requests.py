@@ -210,7 +210,7 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
 
 def _acknowledge(state: State, party: str, asked: AcknowledgeResults) -> None:
     run = _own(state, party, asked.run)
-    if run is None or run.unread:
+    if run is None:
         return
     fresh = run.acknowledge(asked.items)
     if fresh:
@@ -226,6 +226,7 @@ def _resume(state: State, party: str, asked: Resume) -> None:
         return
     credits.say(state, run)
     if not asked.reads:
+        run.leave()
         return
     if run.unread:
         run.hand_over(party, state.now)

@@ -105,6 +105,15 @@ def test_many_are_acknowledged_in_messages_that_may_be_said() -> None:
     ]
 
 
+def test_one_that_was_left_may_be_collected_here_again_and_its_end_is_not_the_new_ones() -> None:
+    desk = Desk()
+    collected(desk, (0, 9))
+    asked = ev.RunAsked("r", DIGEST, RunOptions(), None, 0, LIMIT_S, collect=True)
+    told = [*desk.hear(ev.RunLeft("r", ())), *desk.hear(asked)]
+    assert not of(told, ins.EndRun)
+    assert requests(told, CollectRun)
+
+
 def test_who_stops_early_leaves_it_and_cancels_nothing() -> None:
     for stop in (ev.RunLeft("r", ()), ev.RunAbandoned("r")):
         desk = Desk()

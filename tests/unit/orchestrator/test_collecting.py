@@ -176,10 +176,36 @@ def test_after_a_restart_it_goes_on_for_whoever_took_it_over() -> None:
     world.start_orchestrator()
     world.run_for(5.0)
     run = world.machine.state.runs["r1"]
-    assert (run.party, run.unread) == (OTHER, True)
+    assert (run.party, run.unread) == (OTHER, False)
     world.ask(req.Resume("r1"), OTHER)
     world.complete(limit_s=120.0)
     assert set(sent_to(world, OTHER)) == {0, 1, 2}
+
+
+def test_after_a_restart_one_that_was_left_is_collected_and_one_that_is_read_is_not() -> None:
+    world = detached(compute_s=10.0)
+    world.run_for(1.0)
+    world.start_orchestrator()
+    world.run_for(1.0)
+    read(world)
+    world.start_orchestrator()
+    world.run_for(1.0)
+    busy = collect(world, "clients/ann/s3")
+    assert isinstance(busy, req.Rejected)
+    assert busy.kind == "busy"
+
+
+def test_one_that_was_left_before_it_could_go_alone_ends_also_after_a_restart() -> None:
+    world = world_of("a")
+    world.submit(items=3)
+    world.run_for(0.5)
+    world.ask(req.LeaveRun("r1"))
+    world.client_there = False
+    world.run_for(1.0)
+    world.start_orchestrator()
+    world.run_for(OPTIONS.client_gone_s + 5.0)
+    run = world.machine.state.runs.get("r1")
+    assert run is None or not run.open
 
 
 def test_who_was_replaced_is_told_so_and_can_do_nothing_more() -> None:

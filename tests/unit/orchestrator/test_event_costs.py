@@ -135,7 +135,7 @@ def collected(crowd: Crowd) -> Iterator[ev.Event]:
     """By a session of the same user, which then ends it."""
     model, other = crowd.models[0], f"{CLIENT}-too"
     for index in NUMBERS():
-        run = f"left{index}"
+        run = f"taken{index}"
         crowd.begin(run, model)
         crowd.store(run, 0, model)
         crowd.tell(ev.RequestArrived(CLIENT, req.LeaveRun(run)))

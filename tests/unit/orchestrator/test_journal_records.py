@@ -104,9 +104,15 @@ def test_what_was_stored_is_replayed(tmp_path: Path, answers: Answers):
     journal.store_outcome("r1", Outcome(2, "no_device", "none"), None, answers.to("outcome"))
     journal.forget_inputs("r1", (0,))
     journal.store_count("r1", 5)
+    journal.store_party("r1", "clients/ann/other")
     journal = reopened(journal, path)
     (run,) = journal.replay()
-    assert (run.run, run.party, run.options, run.count) == (RUN.run, RUN.party, RUN.options, 5)
+    assert (run.run, run.party, run.options, run.count) == (
+        RUN.run,
+        "clients/ann/other",
+        RUN.options,
+        5,
+    )
     assert run.inputs == (1, 2)
     assert run.outcomes == (RESULT, Outcome(2, "no_device", "none"))
     assert run.fault is None

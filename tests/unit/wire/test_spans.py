@@ -43,3 +43,12 @@ def test_what_is_lacked_costs_the_gaps_and_not_the_items():
     assert count_calls(lambda: list(many.lacked(0, 10_001))) == count_calls(
         lambda: list(few.lacked(0, 11))
     )
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_ranges_make_the_same_spans_and_gaps_are_what_is_missing_below(items: set[int]) -> None:
+    spans = Spans(items)
+    again = Spans.of_ranges(spans.ranges())
+    assert (again.ranges(), len(again)) == (spans.ranges(), len(spans))
+    missing = set(range(spans.highest + 1)) - items
+    assert {item for first, last in spans.gaps() for item in range(first, last + 1)} == missing
