@@ -6,6 +6,7 @@ asks. Waits have a limit.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import selectors
 import subprocess
@@ -95,7 +96,8 @@ class Talker:
     def _end(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # it ended with something still unread
+                    pipe.close()
         try:
             self._process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:
