@@ -24,10 +24,10 @@ from wire.topics import Role
 
 GUESTS: dict[str, Role] = {"liar": "device", "stranger": "client"}
 CLIENT = "local"
-RATE = 500  # messages a second: see docs/methodology.md
-FULL, QUICK = 100_000, 6_000
+RATE = 400  # messages a second: see docs/methodology.md
+FULL, QUICK = 100_000, 8_000
 FULL_ROUNDS, QUICK_ROUNDS = 6, 2
-CALM, BESIDE = 0.3, 0.35  # of an attack's time
+CALM, BESIDE = 0.25, 0.25  # of an attack's time
 ITEMS = 12  # different ones
 WARM_S = 8.0
 SLOWER, MEMORY_MB, LOG_MB = 1.2, 16.0, 1.0
