@@ -1,6 +1,6 @@
 """Malformed messages by the hundred thousand, on every topic and route: does the service go on?
 
-`crowdpipe up` and five agents serve an item after the other. In rounds and by turns: nobody else;
+`crowdpipe up` and five agents serve a run after the other. In rounds and by turns: nobody else;
 an outsider, a device and a client who send what is wrong; the same senders with as many messages
 for nobody, which shows what the sending itself takes of this machine's cores.
 """
@@ -28,7 +28,7 @@ RATE = 400  # messages a second: see docs/methodology.md
 FULL, QUICK = 100_000, 8_000
 FULL_ROUNDS, QUICK_ROUNDS = 6, 2
 CALM, BESIDE = 0.25, 0.25  # of an attack's time
-ITEMS = 12  # different ones
+ITEMS = 12  # of a run
 WARM_S = 8.0
 SLOWER, MEMORY_MB, LOG_MB = 1.2, 16.0, 1.0
 MB = 1e6
@@ -103,7 +103,7 @@ def _measured(
             found.look(health)
             what = "harmful" if harmful else "to nobody"
             say(
-                f"round {number + 1}, {what}: {_told(told)}; an item {_ms(served):.0f} ms, "
+                f"round {number + 1}, {what}: {_told(told)}; a run {_ms(served):.0f} ms, "
                 f"without {_ms(found.calm[-1]):.0f}"
             )
     found.log_nbytes = health.log_nbytes()
@@ -116,20 +116,20 @@ def _told(told: dict[str, int]) -> str:
 
 
 def _ms(served: Served) -> float:
-    return 1e3 * median(served.items_s)
+    return 1e3 * median(served.runs_s)
 
 
 def _rows(found: Found) -> Iterator[Row]:
     yield from _times(found)
-    asked = sum(len(each.items_s) for each in found.all)
+    asked = sum(each.asked for each in found.all)
     errors = [error for each in found.all for error in each.errors]
-    exact = asked - sum(each.wrong for each in found.all)
+    exact = sum(each.delivered - each.wrong for each in found.all)
     yield _one(
         "exact", f"of {asked:,} items: bit for bit the whole model's", exact, "", at_least(asked)
     )
     note = "; ".join(errors[:3])
     yield _one(
-        "errors", "items and requests to the store that failed", len(errors), "", at_most(0), note
+        "errors", "runs and requests to the store that failed", len(errors), "", at_most(0), note
     )
     yield from _memory(found)
     yield _one(
@@ -150,7 +150,7 @@ def _times(found: Found) -> Iterator[Row]:
     slower = [_ms(attacked) / _ms(calm) for attacked, calm, _ in rounds]
     yield measured(
         "hostile.time",
-        f"an item {told}: its time, as multiples of the time without",
+        f"a run of {ITEMS} items {told}: its time, as multiples of the time without",
         slower,
         "x",
         at_most(SLOWER),
@@ -163,10 +163,10 @@ def _times(found: Found) -> Iterator[Row]:
         "x",
     )
     for name, says, served in (
-        ("item", "an item meanwhile", found.attacked),
-        ("item_calm", "an item without", found.calm),
+        ("run", "a run meanwhile", found.attacked),
+        ("run_calm", "a run without", found.calm),
     ):
-        times = [1e3 * each for one in served for each in one.items_s]
+        times = [1e3 * each for one in served for each in one.runs_s]
         yield measured(f"hostile.{name}", says, times, "ms")
     store = [1e3 * each for one in found.attacked for each in one.store_s]
     yield measured(

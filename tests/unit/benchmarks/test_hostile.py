@@ -48,8 +48,8 @@ def test_the_same_seed_makes_the_same_messages() -> None:
     assert len({said.payload for said in some()}) > 100
 
 
-def served(item_s: float, *, wrong: int = 0, errors: tuple[str, ...] = ()) -> Served:
-    return Served([item_s] * 3, [0.01], wrong, list(errors))
+def served(run_s: float, *, wrong: int = 0, errors: tuple[str, ...] = ()) -> Served:
+    return Served([run_s] * 3, [0.01], 36, 36, wrong, list(errors))
 
 
 def test_times_are_compared_within_rounds() -> None:
