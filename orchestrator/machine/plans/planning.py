@@ -38,7 +38,7 @@ SERVING = ("waiting", "fetching", "cached", "loading", "resident")
 STABLE_S = 5.0  # a changed fleet must last so long before a busy plan is retired for it
 JUDGE_EVERY_S = 30.0  # at the beginning of runs, of which a client may begin many a second
 TILING_STEPS = 1000
-HORIZON = 200  # items that a plan is taken to serve: over these it must save what loading takes
+HORIZON = 200  # items that an idle plan is taken to serve, and a run that does not say how many
 
 
 def ensure(state: State, key: PlanKey) -> float:
@@ -153,7 +153,18 @@ def _worth_replacing(state: State, plan: Plan, ranges: Sequence[SegmentRange], i
     if not then_s < (1 - state.options.replan_gain) * now_s:
         return False
     readying_s = max(each.choice.ready_s for each in fresh.placements if each.choice is not None)
-    return (now_s - then_s) / work.items * max(work.items, HORIZON) > readying_s
+    return (now_s - then_s) / work.items * items_ahead(state, plan, items) > readying_s
+
+
+def items_ahead(state: State, plan: Plan, items: int) -> int:
+    """Over how many a new plan has to save what loading it takes: those that are known to come,
+    where it would be loaded while they wait."""
+    if not plan.in_flight:
+        return max(items, HORIZON)
+    return sum(
+        HORIZON if run.count is None else run.count - len(run.ended)
+        for run in state.runs.working(plan.key)
+    )
 
 
 def draft(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.plans import planning
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.state import State
 from tests.support.fake_fleet import FakeAgent, World
@@ -221,3 +222,17 @@ def test_a_phone_that_slows_to_a_tenth_is_left_out_within_the_run() -> None:
 
 def results_of(world: World, run: str) -> list[int]:
     return [item for (of, item) in world.outcomes if of == run]
+
+
+def test_a_plan_that_works_is_replaced_only_if_that_pays_within_the_items_that_are_left() -> None:
+    world = warm(4, compute_s=0.1)
+    state = world.machine.state
+    (plan,) = state.plans.values()
+    assert planning.items_ahead(state, plan, 30) == planning.HORIZON
+    world.submit(run="r2", items=12, options=IN_THREE)
+    world.run_for(10.0, lambda: len(results_of(world, "r2")) == 5)
+    assert planning.items_ahead(state, plan, 30) == 7
+    world.submit(run="r3", items=4, options=IN_THREE)
+    world.run_for(0.3)
+    left = 12 - len(results_of(world, "r2")) + 4
+    assert planning.items_ahead(state, plan, 30) == left
