@@ -22,6 +22,7 @@ PAIRS = 1 / 3  # of all trials have two faults
 COLD = 1 / 5  # of them begin with empty caches
 AT_FIRST = 1 / 5  # of faults strike before there is a result, within `FIRST_S`
 FIRST_S, LATER_S = 1.5, 0.3
+LAST = 2 / 3  # of the results have come when a fault strikes, at most: else it may come too late
 SUBMITTED_S = 10.0  # so long the client that submits may live
 
 
@@ -42,7 +43,9 @@ class Trial:
 
     @property
     def whole(self) -> bool:
+        """It all came, though everything struck that was to strike."""
         once = len(self.counts) == self.items and self.duplicates == 0
+        once &= len(self.struck) == len(self.faults)
         return once and not self.wrong and not self.error
 
     @property
@@ -77,10 +80,10 @@ def chosen(number: int) -> tuple[str, ...]:
 
 
 def moment(random: Random, items: int, *, at_first: bool) -> Moment:
-    """Any of a run: before the first result, and until just before the last."""
+    """Any of a run: before the first result, and while enough is left that it meets."""
     if at_first or random.random() < AT_FIRST:
         return Moment(0, random.uniform(0.0, FIRST_S))
-    return Moment(random.randrange(1, items - 1), random.uniform(0.0, LATER_S))
+    return Moment(random.randrange(1, round(items * LAST)), random.uniform(0.0, LATER_S))
 
 
 def tried(system: FaultySystem, expected: Sequence[Arrays], partitions: int, number: int) -> Trial:

@@ -69,7 +69,9 @@ def _told(trial: Trial) -> str:
     if not trial.whole:
         missing = trial.items - len(trial.counts)
         wrong, twice = len(trial.wrong), trial.duplicates
-        parts.append(f"{missing} missing, {twice} twice, {wrong} wrong; {trial.error or '–'}")
+        idle = len(trial.faults) - len(trial.struck)
+        lost = f"{missing} missing, {twice} twice, {wrong} wrong, {idle} did not strike"
+        parts.append(f"{lost}; {trial.error or '–'}")
     return "; ".join(parts)
 
 
@@ -84,6 +86,8 @@ def _rows(trials: Sequence[Trial], count: int) -> Iterator[Row]:
     yield _count("whole", f"{told}: all came, once each, exact", whole, at_least(count))
     yield _count("delivered", f"{told}: items delivered, of {items}", delivered, at_least(items))
     yield _count("exact", f"{told}: bit for bit", delivered - wrong, at_least(items))
+    struck, faults = sum(len(t.struck) for t in trials), sum(len(t.faults) for t in trials)
+    yield _count("struck", f"{told}: faults that struck, of {faults}", struck, at_least(faults))
     yield _count("duplicates", f"{told}: delivered twice", duplicates, at_most(0))
     for name in FAULTS:
         yield from _recovery(name, trials)
