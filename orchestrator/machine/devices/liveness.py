@@ -191,7 +191,7 @@ def answered(state: State, device: Device, nonce: str, at_s: float) -> None:
         return
     sent_at, device.ping = device.ping[1], None
     rtt_s = state.now - sent_at
-    state.devices.answers.took(rtt_s, state.now)
+    state.devices.answers.took(device.name, rtt_s, state.now)
     device.note_clock(rtt_s, at_s - (sent_at + rtt_s / 2))
 
 

@@ -20,7 +20,7 @@ IDLE_SHARE = (
     1 / 8
 )  # of the time for which it had nothing to do: who waits is asked ever more rarely
 ANSWER_S = 1.5  # Wi-Fi that saves power, a lost packet or two
-ANSWER_TIMES = 2  # so many times what the slowest answer took lately
+ANSWER_TIMES = 2  # so many times what several answers took lately
 
 
 def quiet_s(state: State, device: Device) -> float:
@@ -46,8 +46,8 @@ def answer_s(state: State, device: Device) -> float:
         if placement.device == device.name
     )
     usual_s = ANSWER_S * 2.0 ** device.wrong_doubts(state.now)
-    slowest_s = state.devices.answers.slowest_s(state.now)
-    return min(state.options.lease_s, usual_s + ANSWER_TIMES * slowest_s + busy_s)
+    lag_s = state.devices.answers.slow_s(state.now)
+    return min(state.options.lease_s, usual_s + ANSWER_TIMES * lag_s + busy_s)
 
 
 def _arrivals_s(state: State, plan: Plan, placement: Placement, device: Device) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.machine.items.outcomes import fail
-from orchestrator.machine.items.recovery import forget_device, resend_all
+from orchestrator.machine.items.recovery import drop_detour, forget_device, resend_all
 from orchestrator.machine.plans import hedging, moves
 from orchestrator.machine.plans.assigning import assign, candidates, choose, take
 from orchestrator.machine.plans.planning import repartition
@@ -82,6 +82,7 @@ def placement_failed(
 ) -> None:
     """The device could not fetch or load it: not asked again for a while, somebody else is."""
     refuse(state, device, placement, failure)
+    _end_help(state, plan, placement, device.name)
     placement.life.settle("failed", state.now, failure.reason)
     take(state, plan, placement, f"{device.name} failed: {failure.kind}")
     moves.vacate(state, plan, device.name, [placement], f"{device.name} failed")
@@ -104,6 +105,16 @@ def refuse(state: State, device: Device, placement: Placement, failure: Failure)
         device.limit_budget(need(placement.segments) - 1)
 
 
+def _end_help(state: State, plan: Plan, placement: Placement, device: str) -> None:
+    """It had begun as a helper, and was given the partition meanwhile."""
+    first = placement.partition.first
+    for run, index in placement.end_standin(device):
+        item = state.item(run, index)
+        if item is not None and item.detours.get(first) == device:
+            drop_detour(plan, item, first)
+            item.forget_holder(device, first)
+
+
 def standin_failed(
     state: State, plan: Plan, placement: Placement, device: Device, failure: Failure
 ) -> None:
@@ -112,7 +123,12 @@ def standin_failed(
     first = placement.partition.first
     for run, index in placement.end_standin(device.name):
         item = state.item(run, index)
-        if item is not None and not hedging.unloaded(item, placement.partition):
+        if item is None:
+            continue
+        if hedging.unloaded(item, placement.partition):
+            item.forget_holder(device.name, first)
+            resend_all(state, plan, item)
+        else:
             fail(state, item, *item.failures.get(first, (failure.kind, failure.reason)))
 
 
@@ -127,10 +143,10 @@ def task_failed(
         state.counts["stale_failure"] += 1
         return
     item.forget_holder(device, first)
+    before = item.failures.setdefault(first, (kind, reason))
     if helped:
         resend_all(state, plan, item)
         return
-    before = item.failures.setdefault(first, (kind, reason))
     choice = None
     if first not in item.detours:
         choice = hedging.spare(state, plan, placement, device, CACHED_TIER)

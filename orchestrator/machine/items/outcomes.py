@@ -78,7 +78,7 @@ def _let_go(state: State, item: Item, outcome: Outcome) -> None:
     if plan is not None:
         drop_standins(plan, item)
     once = item.sends <= 1 and not item.detours and not item.inputs
-    straight = outcome.kind is None and once and not item.strays
+    straight = outcome.kind is None and once and not item.strays and not item.helps
     if not straight:
         for device in item.touched:
             if state.devices.reachable(device):

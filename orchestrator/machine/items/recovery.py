@@ -117,10 +117,11 @@ def send_copy(state: State, item: Item, cut: int, to: str) -> bool:
 def forget_device(state: State, device: str) -> None:
     """All frames it held are out of reach; go on from elsewhere where that can be."""
     for plan, item in state.in_flight_on(device):
-        if item.forget_holder(device):
+        detours = [first for first, who in item.detours.items() if who == device]
+        if item.forget_holder(device) or detours:
             state.runs[item.run].close_cuts()
             item.opened = {cut: who for cut, who in item.opened.items() if who != device}
-            for first in [first for first, who in item.detours.items() if who == device]:
+            for first in detours:
                 drop_detour(plan, item, first)
             resend_all(state, plan, item)
 
@@ -137,7 +138,8 @@ def doubt(state: State, device: str) -> None:
 
 def drop_detour(plan: Plan, item: Item, first: int) -> None:
     device = item.detours.pop(first)
-    item.hedges.pop(first, None)
+    if item.hedges.pop(first, None) is not None:
+        item.agenda.look("late", item.key)  # it may be late again
     placement = plan.stage_of(first)
     if placement is not None:
         placement.release_standin(device, item.key)
@@ -148,6 +150,10 @@ def frame_dropped(state: State, plan: Plan, item: Item, cut: int, device: str, s
     doubles each time. False: that was tried too often since the last news."""
     item.forget_holder(device, cut)
     item.sent.pop(cut, None)
+    if cut in item.hedges and item.detours.get(cut) == device:
+        drop_detour(plan, item, cut)  # it was only to help
+        resend_all(state, plan, item)
+        return True
     drops = item.drops[sender] = item.drops.get(sender, 0) + 1
     if drops > state.options.drops:
         return False

@@ -96,6 +96,7 @@ def candidates(
         and device.name not in without
         and not _refused(state, device, placement)
     ]
+    able = [device for device in able if not device.stuck] or able
     whole = [d for d in able if _fits(state, plan, placement, d, streamed=False)]
     chosen = [(device, False) for device in whole]
     if placement.streamed or not whole:

@@ -1,10 +1,12 @@
 """Tasks that take longer than is plausible: another device does them as well, the first wins.
 
 Hedged requests (Dean and Barroso, "The tail at scale", 2013): a task is late by its device's own
-history, is given to a device that is free, and the one whose output comes second is called off. A
-device that is beaten loses the partition to the winner, which has it loaded by now: all that waits
-behind its late task goes on there. Silence is not looked at here, see `devices.liveness`; a device
-whose tasks all became slow is found by what was measured, see `plans.slowing`.
+history, and is given to a device that is free; what comes second changes nothing. No device is told
+to forget the item while it is under way: it would refuse it for good, and may serve it again; once
+the item is over, all that were involved are told. A device that is beaten loses the partition to
+the winner, which has it loaded by now: all that waits behind its late task goes on there. Silence
+is not looked at here, see `devices.liveness`; a device whose tasks all became slow is found by what
+was measured, see `plans.slowing`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ NEVER = float("inf")
 RESIDENT_TIER = 1
 LATE_S, LATE_TIMES = 1.0, 4  # over so many times what its device usually takes
 NEW_S, NEW_TIMES = 5.0, 20  # the same of a device that did hardly any such task
+HELPS = 3  # so often for one item: helpers may fail, or die
 KNOWN = 3  # tasks after which a device's own history counts
 
 
@@ -30,7 +33,9 @@ def check(state: State, key: ItemKey) -> float:
     """The item's tasks that were begun, or wait, and are not done; when to look again."""
     item = state.item(*key)
     plan = state.plan_of(item) if item is not None else None
-    if item is None or plan is None or item.state != "admitted" or item.suspicion is not None:
+    if item is None or plan is None or item.state != "admitted":
+        return NEVER
+    if item.suspicion is not None or item.helps >= HELPS:
         return NEVER
     stages = dict.fromkeys((*item.started, *item.inputs))
     looks = [_check_task(state, plan, item, first) for first in stages]
@@ -77,12 +82,16 @@ def _hedge(state: State, plan: Plan, item: Item, placement: Placement) -> bool:
     """Have another device do it as well, if one is free and the input can be had."""
     first, device = placement.partition.first, placement.device
     assert device is not None
+    if state.now < placement.no_help_until:
+        return False  # another item asked a moment ago
     choice = spare(state, plan, placement, device, RESIDENT_TIER)
     if choice is None or not send_copy(state, item, first, choice.device):
+        placement.no_help_until = state.now + LATE_S
         return False
     placement.stand_in(choice.device, item.key)
     since = item.started.get(first, state.now)
     item.detours[first], item.hedges[first] = choice.device, Hedge(device, since, choice)
+    item.helps += 1
     state.counts["hedged"] += 1
     return True
 
@@ -97,38 +106,34 @@ def spare(state: State, plan: Plan, placement: Placement, device: str, tier: int
 
 
 def task_done(state: State, plan: Plan, item: Item, first: int, device: str) -> None:
-    """The first of two is done: the other is called off."""
+    """The first of two is done: the other is not waited for."""
     hedge, other = item.hedges.get(first), item.detours.get(first)
     placement = plan.stage_of(first)
     if hedge is None or placement is None or device not in (hedge.device, other):
         return
-    if device == hedge.device:
-        drop_detour(plan, item, first)
-        _call_off(state, plan, item, first, other)
-        return
-    state.counts["hedges_won"] += 1
-    if placement.device == hedge.device:
-        _learn(state, placement, hedge)
-        why = f"{hedge.device} was late with item {item.index}"
-        hand_over(state, plan, placement, hedge.choice, why)
+    if device == other:
+        state.counts["hedges_won"] += 1
+        if placement.device == hedge.device:
+            _replace_late(state, plan, item, placement, hedge)
     drop_detour(plan, item, first)
-    _call_off(state, plan, item, first, hedge.device)
+
+
+def _replace_late(state: State, plan: Plan, item: Item, placement: Placement, hedge: Hedge) -> None:
+    """The late device loses its partition to its helper, if that may keep it."""
+    _learn(state, placement, hedge)
+    late, helper = state.devices.get(hedge.device), state.devices.get(hedge.choice.device)
+    elsewhere = any(each.device == hedge.choice.device for each in plan.placements)
+    if late is None or helper is None or elsewhere or not state.usable(helper):
+        return
+    late.beaten = late.running
+    why = f"{late.name} was late with item {item.index}"
+    hand_over(state, plan, placement, hedge.choice, why)
 
 
 def _learn(state: State, placement: Placement, hedge: Hedge) -> None:
     """It took at least so long."""
     part, took_s = placement.partition, state.now - hedge.since
     state.estimates.learn_task(hedge.device, part, placement.cost, took_s)
-
-
-def _call_off(state: State, plan: Plan, item: Item, first: int, device: str | None) -> None:
-    """Its output is not wanted any more. A device that serves another range of the plan keeps what
-    it has: the item may be there for that."""
-    known = state.devices.get(device)
-    if known is None or not known.reachable or known.name in plan.devices():
-        return
-    item.forget_holder(known.name)
-    state.commands.cancel_item(known.name, item.run, item.index, state.now)
 
 
 def failed(plan: Plan, item: Item, first: int, device: str) -> bool:

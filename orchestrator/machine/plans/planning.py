@@ -162,7 +162,7 @@ def items_ahead(state: State, plan: Plan, items: int) -> int:
     if not plan.in_flight:
         return max(items, HORIZON)
     return sum(
-        HORIZON if run.count is None else run.count - len(run.ended)
+        HORIZON if run.count is None else min(HORIZON, run.count - len(run.ended))
         for run in state.runs.working(plan.key)
     )
 

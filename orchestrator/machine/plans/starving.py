@@ -35,9 +35,8 @@ def starve(state: State, plan: Plan) -> float:
         plan.starved_since = state.now
         for run in state.runs.working(plan.key):
             run.touch()
-    # Nobody could be heard before; and who only did not answer may be back within the lease.
-    since = max(plan.starved_since, state.heard_at, state.devices.doubted_until)
-    until = since + state.options.no_device_s
+    since = max(plan.starved_since, state.heard_at)  # before, nobody could be heard
+    until = max(since + state.options.no_device_s, state.devices.doubted_until)
     if state.now < until:
         return until
     return _fail_starved(state, plan, since)

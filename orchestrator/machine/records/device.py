@@ -84,6 +84,7 @@ class Device:
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
     running: TaskId | None = None  # its boot's last that it told of, and did not tell the end of
+    beaten: TaskId | None = None  # one of its tasks that another device did sooner
     load_deaths: dict[PartitionId, LoadDeaths] = field(default_factory=dict)  # newest last
     tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
     reported_at: float = float("-inf")
@@ -106,6 +107,11 @@ class Device:
     def status_of(self, partition: PartitionId) -> str | None:
         entry = self.residency.get(partition)
         return entry.status if entry is not None else None
+
+    @property
+    def stuck(self) -> bool:
+        """In a task that another did meanwhile, and of which it has not told the end."""
+        return self.beaten is not None and self.running == self.beaten
 
     def wrong_doubts(self, now: float) -> int:
         """How often lately it was taken to be gone, and was not."""

@@ -72,6 +72,7 @@ class Item:
     opened: dict[int, str] = field(default_factory=dict)  # told that it may pass the barrier
     detours: dict[int, str] = field(default_factory=dict)  # stages on another device for it alone
     hedges: dict[int, Hedge] = field(default_factory=dict)  # those of them that only help
+    helps: int = 0  # so often another device was given a late task of it as well
     failures: dict[int, tuple[str, str]] = field(default_factory=dict)  # kind and reason, by stage
     started: dict[int, float] = field(default_factory=dict)  # tasks under way, by stage
     touched: dict[str, None] = field(default_factory=dict)  # exactly those that `involved` has
@@ -155,10 +156,9 @@ class Item:
         """The device holds nothing of it any more (at this cut); whether that is a change."""
         changed = False
         for held in (self.outputs, self.inputs):
-            for at in [at for at in held if cut in (None, at)]:
-                changed |= held[at].pop(device, 1) is None
-                if not held[at]:
-                    del held[at]
+            for at in [at for at in held if cut in (None, at) and device in held[at]]:
+                self.forget_frame(held, device, at)
+                changed = True
         for table in (self.sent, self.parked):
             for at in [at for at, who in table.items() if who == device and cut in (None, at)]:
                 del table[at]
@@ -170,6 +170,8 @@ class Item:
         table[cut].pop(device, None)
         if not table[cut]:
             del table[cut]
+        if table is self.inputs:
+            self.started.pop(cut, None)  # who has it next begins anew
         believed = self.sent if table is self.inputs else self.parked
         if believed.get(cut) == device:
             del believed[cut]
@@ -193,6 +195,7 @@ class Item:
         self.life.move(to, now, why)
         for table in (self.outputs, self.sent, self.parked, self.opened, self.drops):
             table.clear()
+        self.started.clear()
         self.drop_detours()
         self.check_at = self.retry_at = float("inf")
         self.rounds, self.asked = 0, False

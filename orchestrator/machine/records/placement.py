@@ -33,6 +33,7 @@ class Placement:
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)  # who was told first when
     standins: dict[str, dict[ItemKey, None]] = field(default_factory=dict)  # others, for items
     load_deaths: dict[str, None] = field(default_factory=dict)  # devices that ended loading it
+    no_help_until: float = float("-inf")  # nobody was free for a late task
     usual_s: float | None = None  # the least that its device was seen to take for a task
     changed: Callable[[], None] | None = None  # tells the plan; None in a plan that is nobody's
 

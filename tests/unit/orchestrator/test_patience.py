@@ -55,22 +55,39 @@ def test_a_device_that_waits_for_long_is_asked_ever_more_rarely() -> None:
     assert patience.quiet_s(state, there) < 2.0
 
 
-def test_slow_answers_of_anybody_give_all_more_time() -> None:
+def test_slow_answers_of_two_devices_give_all_more_time() -> None:
     """They may wait with us, or with the broker."""
     world, there = at_work()
     state = world.machine.state
-    state.devices.answers.took(2.0, state.now)
-    assert patience.answer_s(state, there) >= 1.5 + 2 * 2.0
+    before_s = patience.answer_s(state, there)
+    for name in ("x", "y"):
+        state.devices.answers.took(name, 2.0, state.now)
+    assert patience.answer_s(state, there) == pytest.approx(before_s + 2 * 2.0)
 
 
-def test_a_slow_answer_is_forgotten_after_ten_seconds() -> None:
+def test_one_slow_answer_says_nothing_of_others() -> None:
     answers = Answers()
-    answers.took(2.0, 10.0)
-    answers.took(0.1, 15.0)
-    assert answers.slowest_s(19.0) == 2.0
-    assert answers.slowest_s(21.0) == 0.0
-    answers.took(0.1, 42.0)
-    assert answers.slowest_s(43.0) == 0.1
+    answers.took("x", 29.0, 10.0)
+    assert answers.slow_s(10.0) == 0.0
+
+
+def test_slow_answers_are_forgotten_after_ten_seconds_or_after_a_quick_one() -> None:
+    answers = Answers()
+    answers.took("x", 3.0, 10.0)
+    answers.took("y", 2.0, 15.0)
+    assert answers.slow_s(19.0) == 2.0
+    assert answers.slow_s(21.0) == 0.0
+    answers.took("x", 3.0, 22.0)
+    assert answers.slow_s(23.0) == 2.0
+    answers.took("y", 0.1, 24.0)
+    assert answers.slow_s(24.0) == 0.0
+
+
+def test_no_more_devices_are_noted_than_it_takes() -> None:
+    answers = Answers()
+    for number in range(1000):
+        answers.took(f"d{number}", 1.0, 10.0)
+    assert len(answers._slow) == 16
 
 
 def test_a_wrong_doubt_doubles_what_is_allowed_twice_at_most() -> None:
@@ -145,7 +162,7 @@ def test_an_answer_after_a_long_absence_says_nothing_of_how_slow_answers_are() -
     agent.beat()
     agent.say(dev.Pong("1-1", 0.0))
     world.run_for(1.0)
-    assert state.devices.answers.slowest_s(state.now) < 1.0
+    assert not state.devices.answers._slow
     assert there.wrong_doubts(world.now) == 0
 
 
