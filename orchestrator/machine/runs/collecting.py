@@ -25,7 +25,6 @@ from wire.messages.requests import (
     Rejected,
     RunsListed,
 )
-from wire.spans import Spans
 from wire.topics import nobody_of, user_of
 
 READ_AGAIN_S = 2.0  # its reader may be gone by then
@@ -53,8 +52,11 @@ def collect(state: State, party: str, asked: CollectRun) -> None:
         state.emit(StoreParty(run.run, party))
     run.hand_over(party, state.now)
     _close_inputs(state, run)
+    coming = _to_come(run)
+    quotas.charge_numbers(state, party, len(run.items))
+    quotas.charge_outcomes(state, party, len(coming))
     news = (state.generation, run.happenings.count)
-    state.respond(party, Collected(run.run, _to_come(run), news))
+    state.respond(party, Collected(run.run, coming, news))
     if run.obstacle is not None:
         obstacles.tell(state, run)
 
@@ -102,8 +104,12 @@ def _close_inputs(state: State, run: Run) -> None:
 
 
 def _to_come(run: Run) -> tuple[tuple[int, int], ...]:
-    """Items whose outcome is here, not acknowledged, or will be."""
-    return Spans([*run.outcomes, *run.items]).ranges()
+    """Items whose outcome is here, not acknowledged, or will be. Costs the items under way and the
+    gaps, not the outcomes, of which there may be a million."""
+    coming = run.ended.without(run.acknowledged)
+    for index in run.items:
+        coming.add(index)
+    return coming.ranges()
 
 
 def leave(state: State, run: Run) -> None:
