@@ -68,6 +68,12 @@ def _unknown(state: State, party: str, name: str) -> str:
     return f"you have no run {name}: `crowdpipe runs` lists those that there are"
 
 
+def is_read(state: State, run: Run) -> bool:
+    """Somebody reads it, as far as is known: its reader may be gone for less than a lease."""
+    heard_at = max(run.heard_at, state.heard_at)
+    return not run.unread and state.now < heard_at + state.options.client_lease_s
+
+
 def _check_takeover(state: State, party: str, run: Run, asked: CollectRun) -> None:
     """Raises what speaks against it."""
     if asked.model != run.model:
@@ -77,8 +83,7 @@ def _check_takeover(state: State, party: str, run: Run, asked: CollectRun) -> No
         )
     if run.party == party:
         return
-    heard_at = max(run.heard_at, state.heard_at)
-    if not run.unread and state.now < heard_at + state.options.client_lease_s:
+    if is_read(state, run):
         raise Busy(f"another client reads run {run.run}, as far as is known", READ_AGAIN_S)
     if not run.over:
         quotas.check_party(state, party)

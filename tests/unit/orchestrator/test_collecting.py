@@ -220,6 +220,26 @@ def test_who_was_replaced_is_told_so_and_can_do_nothing_more() -> None:
     assert len(world.machine.state.runs["r1"].outcomes) == 3
 
 
+def test_who_asks_after_a_run_that_was_left_is_told_that_nobody_reads_it() -> None:
+    world = detached()
+    world.run_for(10.0)
+    world.ask(req.Resume("r1"), OTHER)
+    world.run_for(0.5)
+    (rejected,) = [each for each in world.told if isinstance(each, req.Rejected)]
+    assert (rejected.kind, "no session reads this run now" in rejected.reason) == ("user", True)
+
+
+def test_who_asks_after_a_run_whose_reader_is_not_heard_of_is_told_that_nobody_reads_it() -> None:
+    world = detached()
+    world.run_for(10.0)
+    read(world)
+    world.run_for(OPTIONS.client_gone_s)
+    world.ask(req.Resume("r1"), "clients/ann/s3")
+    world.run_for(0.5)
+    (rejected,) = [each for each in world.told if isinstance(each, req.Rejected)]
+    assert "no session reads this run now" in rejected.reason
+
+
 def test_of_another_users_run_it_is_told_what_it_is_told_of_none() -> None:
     world = detached()
     world.run_for(10.0)
