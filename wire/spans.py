@@ -58,6 +58,10 @@ class Spans:
         return self._count
 
     @property
+    def range_count(self) -> int:
+        return len(self._spans)
+
+    @property
     def highest(self) -> int:
         """The largest item, -1 if there is none."""
         return self._spans[-1][1] if self._spans else -1

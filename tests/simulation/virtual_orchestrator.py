@@ -248,8 +248,13 @@ class VirtualOrchestrator:
         self.journal.runs[each.run].count = each.count
 
     def _do_StoreParty(self, each: ins.StoreParty) -> None:  # noqa: N802
-        run = self.journal.runs[each.run]
-        run.record = replace(run.record, party=each.party)
+        def stored() -> None:
+            run = self.journal.runs.get(each.run)
+            if run is not None:  # there is room for it also on a full disk
+                run.record = replace(run.record, party=each.party)
+                self.feed(ev.PartyStored(each.run, each.party))
+
+        self._later(SYNC_S, stored)
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         def stored() -> None:

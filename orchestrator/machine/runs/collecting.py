@@ -48,15 +48,17 @@ def collect(state: State, party: str, asked: CollectRun) -> None:
         again_s = error.again_s if isinstance(error, Busy) else None
         state.respond(party, Rejected(asked.run, error.kind, error.reason, again_s=again_s))
         return
-    if run.party != party:
-        state.emit(StoreParty(run.run, party))
+    quotas.charge_numbers(state, party, len(run.items))
+    quotas.charge_outcomes(state, party, run.ended.range_count + run.acknowledged.range_count)
+    state.emit(StoreParty(run.run, party))  # also again: what is not on disk yet is not told
     run.hand_over(party, state.now)
     _close_inputs(state, run)
-    coming = _to_come(run)
-    quotas.charge_numbers(state, party, len(run.items))
-    quotas.charge_outcomes(state, party, len(coming))
+
+
+def tell(state: State, run: Run) -> None:
+    """That the run is its reader's now, as the journal knows: also after a restart."""
     news = (state.generation, run.happenings.count)
-    state.respond(party, Collected(run.run, coming, news))
+    state.respond(run.party, Collected(run.run, _to_come(run), news))
     if run.obstacle is not None:
         obstacles.tell(state, run)
 
