@@ -58,12 +58,33 @@ class Spans:
         return self._count
 
     @property
+    def range_count(self) -> int:
+        return len(self._spans)
+
+    @property
     def highest(self) -> int:
         """The largest item, -1 if there is none."""
         return self._spans[-1][1] if self._spans else -1
 
     def ranges(self) -> tuple[tuple[int, int], ...]:
         return tuple((first, last) for first, last in self._spans)
+
+    def without(self, other: Spans) -> Spans:
+        """Its items that are not in the other; costs the gaps of both."""
+        kept: list[tuple[int, int]] = []
+        taken, at = other._spans, 0
+        for first, last in self._spans:
+            while at < len(taken) and taken[at][0] <= last:
+                begin, end = taken[at]
+                if first < begin:
+                    kept.append((first, begin - 1))
+                first = max(first, end + 1)
+                if end > last:
+                    break  # it may reach into the next one
+                at += 1
+            if first <= last:
+                kept.append((first, last))
+        return Spans.of_ranges(kept)
 
     def lacked(self, first: int, last: int) -> Iterator[int]:
         """The items from `first` to `last` that are not in it, found by its gaps."""

@@ -31,7 +31,8 @@ def collect(
         Path, typer.Option("--output", "-o", metavar="FILE.npz", help="Write results here.")
     ],
     batch: Annotated[
-        bool, typer.Option("--batch", help="Write one array per output, of all items.")
+        bool,
+        typer.Option("--batch", help="Write one array per output, if all items have a result."),
     ] = False,
     timeout: Timeout = 300.0,
     broker: Broker = None,
@@ -65,6 +66,7 @@ def _collect(
     found: RunProgress, url: BrokerUrl, timeout_s: float, output: Path, batch: bool
 ) -> tuple[int, dict[int, CrowdpipeError]]:
     """How many results were written, and the errors of other items."""
+    from crowdpipe.cli.console import say
     from crowdpipe.cli.run_view import RunView
     from crowdpipe.client.session import Session
     from crowdpipe.items_file import write_items
@@ -76,14 +78,28 @@ def _collect(
         names = [spec.name for spec in session.get_outputs()]
         with session.collect(found.run) as results:
             done, failed = _take(results, names, view)
-            whole = list(done) == list(range(found.count or 0))
             if done:
-                layout = _layout(len(done), batch) if whole else "numbered"
-                write_items(output, layout, list(done.values()), list(done))
+                why = lacking(found.count, list(done), len(failed))
+                layout = layout_of(len(done), batch) if why is None else "numbered"
+                as_asked = write_items(output, layout, list(done.values()), list(done))
+                if batch and (why or not as_asked):
+                    why = why or "The results differ in shape"
+                    say(f"{why}, so results are numbered: 0/NAME, …")
     return len(done), failed
 
 
-def _layout(count: int, batch: bool) -> Layout:
+def lacking(count: int | None, done: list[int], failed: int) -> str | None:
+    """Why these results (items, ascending) are not those of a whole run; None if they are."""
+    if failed:
+        return f"{failed} of the items failed"
+    if count is None:
+        return "How many items the run has was not known when this began"
+    if done != list(range(count)):
+        return f"{len(done)} of the run's {count} items were still to be collected"
+    return None
+
+
+def layout_of(count: int, batch: bool) -> Layout:
     """Of all items of a run."""
     if batch:
         return "batch"

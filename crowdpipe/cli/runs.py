@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from wire.messages.progress import ListedRun, RunProgress
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `crowdpipe runs` says.")]
-OVER = ("done", "failed", "cancelled")
 
 
 def register(app: typer.Typer) -> None:

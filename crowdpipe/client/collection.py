@@ -27,8 +27,8 @@ class Collection:
         self._given: list[int] = []
 
     def __enter__(self) -> Collection:
-        """Wait until the run is ours. Raises `UnknownRun`, or `Busy` if another reads it for as
-        long as the session's limit."""
+        """Wait until the run is ours. Raises `UnknownRun`, `Busy` if another reads it for as long
+        as the session's limit, or `UserError` at once if that is this session itself."""
         self._handle = handle = self._line.collect(self.run, self._model.digest, self._limit_s)
         try:
             handle.wait(lambda: handle.expected is not None)

@@ -140,7 +140,7 @@ class Line:
 
     def collect(self, run: str, digest: str, limit_s: float) -> Handle:
         """Take over a run of the same user, if it is of this model; its outcomes come to the
-        handle, and are acknowledged when that is left."""
+        handle, and are acknowledged when that is left. Raises `UserError` if it is read here."""
         asked = ev.RunAsked(run, digest, RunOptions(), None, 0, limit_s, collect=True)
         return self._begin(asked)
 
@@ -169,12 +169,14 @@ class Line:
         known = self._readers.remove(handle.run)
         if known is not None and not handle.ended and self.failure is None:
             self.tell(ev.RunAbandoned(handle.run))
+        self._readers.release(handle.run)
 
     def leave(self, handle: Handle, kept: tuple[int, ...]) -> None:
         """These outcomes of a collected run are safe; the others are for whoever is next."""
         self._readers.remove(handle.run)
         if self.failure is None:
             self.tell(ev.RunLeft(handle.run, kept))
+        self._readers.release(handle.run)
 
     def tell(self, event: ev.Event) -> None:
         try:

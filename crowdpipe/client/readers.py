@@ -10,7 +10,7 @@ import threading
 
 from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.instructions import GiveAnswer
-from wire.errors import CrowdpipeError, TimedOut, from_kind
+from wire.errors import CrowdpipeError, TimedOut, UserError, from_kind
 from wire.messages.requests import Planned, RunsListed
 
 Answer = queue.SimpleQueue[GiveAnswer | CrowdpipeError]
@@ -20,11 +20,20 @@ class Readers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._handles: dict[str, Handle] = {}  # of runs that are read and have not ended
+        self._held: set[str] = set()  # these, and those that ended and are not left yet
         self._answers: dict[str, Answer] = {}
         self._failure: CrowdpipeError | None = None  # of the line: the first one stands
 
     def add(self, handle: Handle) -> None:
+        """Raises `UserError` if somebody here reads that run, until it is released: a run has one
+        reader, and what is said of it one place to go."""
         with self._lock:
+            if handle.run in self._held:
+                raise UserError(
+                    f"run {handle.run} is read in this session already; take its results there, "
+                    "or collect it once that is over"
+                )
+            self._held.add(handle.run)
             self._handles[handle.run] = handle
             failure = self._failure
         if failure is not None:
@@ -33,6 +42,11 @@ class Readers:
     def remove(self, run: str) -> Handle | None:
         with self._lock:
             return self._handles.pop(run, None)
+
+    def release(self, run: str) -> None:
+        """Its reader has said its last word of it: another may read it here."""
+        with self._lock:
+            self._held.discard(run)
 
     def handles(self) -> list[Handle]:
         with self._lock:

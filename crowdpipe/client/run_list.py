@@ -6,12 +6,14 @@ from crowdpipe.client import events as ev
 from crowdpipe.client.line import Line
 from crowdpipe.home import broker_url
 from wire.broker_url import BrokerUrl
-from wire.errors import UnknownRun
+from wire.errors import Busy, UnknownRun
 from wire.ids import mint
 from wire.messages.progress import ListedRun
 from wire.messages.requests import RunsListed
 
 LIST_LIMIT_S = 10.0
+AGAIN_S = 1.0
+OVER = ("done", "failed", "cancelled")
 
 
 def runs(broker: str | BrokerUrl | None = None) -> list[ListedRun]:
@@ -33,11 +35,18 @@ def find_run(run: str, broker: str | BrokerUrl | None = None) -> ListedRun:
 
 def cancel(run: str, broker: str | BrokerUrl | None = None) -> ListedRun:
     """End a run of yours, whichever session began it; as it is then. Results that it has can still
-    be collected. Raises `UnknownRun`."""
+    be collected. Raises `UnknownRun`, or `Busy` if it goes on all the same."""
     with Line(broker_url(broker)) as line:
         _find(line, run)
         line.tell(ev.CancelAsked(run))
-        return _find(line, run)
+        ended = _find(line, run)
+    if ended.progress.status not in OVER:  # nobody answers a cancel: what is listed tells
+        raise Busy(
+            f"run {run} goes on ({ended.progress.status}): the request to cancel it was lost, or "
+            "refused since many others came from you; cancel it again",
+            AGAIN_S,
+        )
+    return ended
 
 
 def _find(line: Line, run: str) -> ListedRun:

@@ -197,7 +197,8 @@ class Session:
 
         gives each item that nobody had yet, as it comes, with its outputs or its error. What was
         given counts as had when the block ends; if that raises, all is kept for the next who
-        collects. While another client reads the run, this waits. Raises `UnknownRun`.
+        collects. While another client reads the run, this waits. Raises `UnknownRun`, and
+        `UserError` if this session reads the run already.
         """
         model = self._model()
         names = output_names_of(model, output_names)

@@ -7,6 +7,7 @@ what is made anew at each start (the broker's files), and what devices keep.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_config.credentials import FILE_NAME as USERS
-from model_store.blobs import FolderBlobs
+from model_store.blobs import FolderBlobs, sync_folder
 from model_store.manifests import Manifests, read_manifest
 from orchestrator.adapters.home import JOURNAL
 from orchestrator.adapters.journal_check import check_file
@@ -29,6 +30,8 @@ from wire.record import encode
 
 FORMAT = 1
 HEAD = "backup.json"
+# What a file system answers that has no second names for a file, as on most sticks (FAT, exFAT).
+NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 BLOBS, MANIFESTS = "store/blobs", "store/manifests"
 
 
@@ -53,12 +56,38 @@ def back_up(home: Path, file: Path, *, models: bool = False) -> BackupHead:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=file.absolute().parent) as folder:
             made = Path(folder) / "backup.tar"
             head = _write(home, made, Path(folder), models)
-            os.link(made, file)  # unlike a rename it never replaces another's
+            _put(made, file)
+        _sync(file.absolute().parent)
     except FileExistsError:
         raise UserError(f"{file} is there already; choose another name") from None
     except OSError as error:
         raise OperatorError(f"cannot write {file}: {error.strerror or error}") from None
     return head
+
+
+def _put(made: Path, file: Path) -> None:
+    """Unlike a rename alone it never replaces another's. Raises `FileExistsError`."""
+    try:
+        os.link(made, file)
+        return
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # the name is ours now
+    try:
+        made.replace(file)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _sync(folder: Path) -> None:
+    """As far as its file system can: some network folders refuse it."""
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def _write(home: Path, made: Path, folder: Path, models: bool) -> BackupHead:

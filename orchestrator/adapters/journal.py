@@ -174,9 +174,13 @@ class Journal(JournalReader):
             lambda c: c.execute("UPDATE runs SET count = ? WHERE run = ?", (count, run)),
         )
 
-    def store_party(self, run: str, party: str) -> None:
+    def store_party(self, run: str, party: str, done: Done) -> None:
         query = "UPDATE runs SET party = ? WHERE run = ?"
-        self._add(f"party of {run}", lambda c: c.execute(query, (party, run)))
+        self._add(
+            f"party of {run}",
+            lambda c: c.execute(query, (party, run)),
+            answer=lambda _, error: done(error),
+        )
 
     def end_run(self, run: str, kind: str, reason: str) -> None:
         """It ended as a whole, with this error; the first one stays."""

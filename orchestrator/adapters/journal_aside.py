@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.adapters.journal import Journal
+from orchestrator.adapters.journal_file import BESIDE
 from wire.errors import CrowdpipeError, JournalDamaged, OperatorError
 
-BESIDE = ("", "-wal", "-shm")  # SQLite's files of one database
 NAMES_LIMIT = 1000
 
 _log = logging.getLogger("crowdpipe.orchestrator.journal")

@@ -2,7 +2,8 @@
 
 SQLite itself notices damage only where it happens to read. And of what was written ahead it
 silently leaves out everything behind the first page that is damaged, which here would be runs and
-results that a client was promised.
+results that a client was promised. Damaged is only what was read and is wrong: a file that may not
+be read, or that the disk does not give, may be as good as it was, and stays where it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.adapters.journal_file import FORMAT, SCHEMA, UPGRADES, connect, damage_in
+from orchestrator.adapters.journal_file import (
+    BESIDE,
+    FORMAT,
+    SCHEMA,
+    UPGRADES,
+    connect,
+    damage_in,
+)
 from wire.errors import CrowdpipeError, JournalDamaged, OperatorError
 from wire.messages.requests import RunOptions
 from wire.record import decode
@@ -28,14 +36,34 @@ WAL_MAGIC = (0x377F0682, 0x377F0683)
 
 def check_file(path: Path) -> None:
     """Raises `JournalDamaged`, which says what is wrong; nothing if there is no file yet. Raises
-    `OperatorError` if the disk keeps us from looking."""
+    `OperatorError` if the disk or the file's rights keep us from looking."""
+    try:
+        for end in BESIDE:
+            _check_rights(path.with_name(path.name + end))
+        _look(path)
+    except OSError as error:
+        raise OperatorError(
+            f"cannot read the journal {path}: {error.strerror or error}; it is left as it is"
+        ) from None
+
+
+def _check_rights(file: Path) -> None:
+    if file.is_file() and not os.access(file, os.R_OK | os.W_OK):
+        raise OperatorError(
+            f"the journal's file {file} may not be read and written by the user that runs this; "
+            "let it (`chown`, `chmod u+rw`, or a disk that is not mounted read-only) and start "
+            "again: it is left as it is"
+        )
+
+
+def _look(path: Path) -> None:
     ahead = _Ahead.read(path)
     if not path.exists():
         if ahead is not None:
             raise JournalDamaged.of(path, "only what was written to it last is there")
         return
-    if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
-        raise JournalDamaged.of(path, "it may not be read and written")
+    if path.is_dir():
+        raise JournalDamaged.of(path, "it is a folder")
     if path.stat().st_size == 0:
         raise JournalDamaged.of(path, "it is empty")
     try:

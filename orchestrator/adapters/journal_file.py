@@ -11,6 +11,7 @@ from pathlib import Path
 from wire.errors import JournalDamaged
 
 FORMAT = 3
+BESIDE = ("", "-wal", "-shm")  # SQLite's files of one database
 BUSY_LIMIT_S = 10.0
 WAL_NBYTES = 4 << 20  # what was written ahead is cut to so much whenever it begins anew
 INCREMENTAL = 2  # of `auto_vacuum`: free pages are given back when we say

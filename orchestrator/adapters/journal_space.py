@@ -1,13 +1,14 @@
 """The journal's room on disk: given back at quiet moments, and some of it kept for bad ones.
 
 On a full disk even forgetting a run needs room, since SQLite writes ahead what it changes; so a
-file of nothing lies beside the journal. It is given up when a record that must be kept does not
-fit, and made again when there is room.
+file of noise lies beside the journal: for zeros, a disk that compresses would keep no room. It is
+given up when a record that must be kept does not fit, and made again when there is room.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from orchestrator.adapters.journal_file import BUSY_LIMIT_S, limit_pages
 FREE_PAGES = 256  # so many may lie in the file unused
 STEP_PAGES = 512  # given back at a time: new records wait for that
 RESERVE_NBYTES = 8 << 20
+NOISE_NBYTES = 1 << 20  # made at a time
 OPENING_NBYTES = 1 << 20
 FULL_NBYTES = 64 << 10  # with less, a disk is full
 
@@ -100,6 +102,7 @@ class JournalSpace:
             if shutil.disk_usage(self._reserve.parent).free < 2 * RESERVE_NBYTES:
                 return
             with self._reserve.open("wb") as file:
-                file.write(bytes(RESERVE_NBYTES))
+                for _ in range(RESERVE_NBYTES // NOISE_NBYTES):
+                    file.write(os.urandom(NOISE_NBYTES))
         except OSError:
             self._reserve.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from orchestrator.machine.records.events import (
     InputStored,
     JournalFailed,
     OutcomeStored,
+    PartyStored,
     RunStored,
     Started,
     StoredRun,
@@ -20,6 +21,7 @@ from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.machine.runs import (
     aborting,
     attached_inputs,
+    collecting,
     credits,
     requests,
 )
@@ -102,6 +104,12 @@ def run_stored(state: State, event: RunStored) -> None:
     run.move("accepted", state.now)
     attached_inputs.stored(state, run, event.inputs)
     requests.accept(state, run)
+
+
+def party_stored(state: State, event: PartyStored) -> None:
+    run = state.runs.get(event.run)
+    if run is not None and run.party == event.party and not run.unread:
+        collecting.tell(state, run)
 
 
 def input_stored(state: State, event: InputStored) -> None:

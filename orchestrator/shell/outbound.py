@@ -18,6 +18,7 @@ from orchestrator.machine.records.events import (
     JournalFailed,
     Outcome,
     OutcomeStored,
+    PartyStored,
     PlanSearched,
     RunStored,
 )
@@ -70,7 +71,7 @@ class Outbound:
             told.StoreInput: self._store_input,
             told.StoreOutcome: self._store_outcome,
             told.StoreCount: lambda said: journal.store_count(said.run, said.count),
-            told.StoreParty: lambda said: journal.store_party(said.run, said.party),
+            told.StoreParty: self._store_party,
             told.StoreEnding: lambda said: journal.end_run(said.run, said.kind, said.reason),
             told.StoreTimes: lambda said: journal.store_times(
                 [astuple(each) for each in said.times]
@@ -125,6 +126,13 @@ class Outbound:
                 self._journal_failed("run", said.run, None, error)
 
         self._journal.store_run(said, stored, inputs)
+
+    def _store_party(self, said: told.StoreParty) -> None:
+        def stored(error: CrowdpipeError | None) -> None:
+            if error is None:  # else the journal logs it, and whoever collects asks again
+                self._mailbox.answer(PartyStored(said.run, said.party))
+
+        self._journal.store_party(said.run, said.party, stored)
 
     def _store_input(self, said: told.StoreInput) -> None:
         at = said.activation

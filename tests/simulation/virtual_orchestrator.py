@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from orchestrator.machine.machine import OrchestratorMachine
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.clockwork import Clockwork
+from tests.simulation.inbound_message import event_of
 from tests.simulation.journal import Journal
 from tests.simulation.network import Broker, Message
 from tests.simulation.virtual_courier import VirtualCourier
@@ -24,12 +25,9 @@ from wire.frame_head import FrameHead, TensorHead
 from wire.ids import ActivationId
 from wire.manifest import Manifest
 from wire.messages import commands as cmd
-from wire.messages.assignment import Assignment, FormerAssignment
-from wire.messages.events import EventBatch
-from wire.messages.requests import Accepted, InputsStored, Request, Response
-from wire.messages.residency import Residency
-from wire.messages.state import DeviceState, OrchestratorState
-from wire.messages.telemetry import Telemetry
+from wire.messages.assignment import Assignment
+from wire.messages.requests import Accepted, InputsStored, Response
+from wire.messages.state import OrchestratorState
 
 NAME = "orchestrator"
 SYNC_S = 0.003
@@ -154,27 +152,7 @@ class VirtualOrchestrator:
         if message.kind == "data":
             self.courier.receive(*message.payload)
         else:
-            self.feed(self._event_of(message, message.name, message.retained))
-
-    def _event_of(self, message: Message, name: str, retained: bool) -> ev.Event:
-        payload: Any = message.payload
-        if message.kind == "state":
-            return ev.DeviceStateSeen(name, record.decode(DeviceState, payload), retained)
-        if message.kind == "telemetry":
-            return ev.TelemetrySeen(name, record.decode(Telemetry, payload), retained)
-        if message.kind == "residency":
-            return ev.ResidencySeen(name, record.decode(Residency, payload), retained)
-        if message.kind == "assignment":
-            found = record.decode(FormerAssignment, payload)
-            listed = tuple(each.partition for each in found.partitions)
-            return ev.AssignmentSeen(name, found.generation, listed)
-        if message.kind == "events":
-            return ev.EventsArrived(name, record.decode(EventBatch, payload))
-        if message.kind == "requests":
-            return ev.RequestArrived(name, record.decode(Request, payload))
-        assert message.kind == "orchestrator"
-        record.decode(OrchestratorState, payload)
-        return ev.Ticked()
+            self.feed(event_of(message))
 
     # the courier's owner
 
@@ -270,8 +248,13 @@ class VirtualOrchestrator:
         self.journal.runs[each.run].count = each.count
 
     def _do_StoreParty(self, each: ins.StoreParty) -> None:  # noqa: N802
-        run = self.journal.runs[each.run]
-        run.record = replace(run.record, party=each.party)
+        def stored() -> None:
+            run = self.journal.runs.get(each.run)
+            if run is not None:  # there is room for it also on a full disk
+                run.record = replace(run.record, party=each.party)
+                self.feed(ev.PartyStored(each.run, each.party))
+
+        self._later(SYNC_S, stored)
 
     def _do_StoreEnding(self, each: ins.StoreEnding) -> None:  # noqa: N802
         def stored() -> None:

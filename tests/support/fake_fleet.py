@@ -248,6 +248,7 @@ class World:
 
     def _do_StoreParty(self, each: ins.StoreParty) -> None:  # noqa: N802
         self.runs[each.run] = replace(self.runs[each.run], party=each.party)
+        self.tell(ev.PartyStored(each.run, each.party), 0.001)
 
     def _do_StoreCount(self, each: ins.StoreCount) -> None:  # noqa: N802
         self.runs[each.run] = replace(self.runs[each.run], count=each.count)

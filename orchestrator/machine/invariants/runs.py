@@ -52,8 +52,10 @@ def _check_suspicion(item: Item) -> None:
 def _check_numbers(run: Run) -> None:
     ended = len(run.ended)
     check_same(f"run {run.run}: items done and failed", run.done + run.failed, ended)
-    lost = [index for index in run.outcomes if index not in run.ended]
-    check(not lost, f"run {run.run}: outcomes of items that did not end: {lost}")
+    kept = run.ended.without(run.acknowledged)
+    lost = [index for index in run.outcomes if index not in kept]
+    check(not lost, f"run {run.run}: outcomes of items that did not end, or are fetched: {lost}")
+    check_same(f"run {run.run}: outcomes that are kept", len(run.outcomes), len(kept))
     check(run.highest >= max(run.items, default=-1), f"run {run.run}: an item beyond its highest")
     check(run.active_at >= run.heard_at, f"run {run.run}: heard after its last activity")
     left = run.unread and run.open and not run.silent

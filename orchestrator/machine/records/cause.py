@@ -50,6 +50,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     happened.Disconnected: lambda e: f"disconnected: {e.reason}",
     happened.ModelRemoved: lambda e: f"model {e.name} was removed",
     happened.FrameLost: lambda e: f"frame {e.activation} of {e.sender} was lost: {e.kind}",
+    happened.PartyStored: lambda e: f"that {e.party} has run {e.run} is on disk",
     happened.InputStored: lambda e: f"input {e.run}/{e.item} is on disk",
     happened.OutcomeStored: lambda e: f"the outcome of {e.run}/{e.outcome.item} is on disk",
     happened.JournalFailed: lambda e: f"the journal could not keep the {e.what} of {e.run}",

@@ -143,6 +143,14 @@ class RunStored:
 
 
 @dataclass(frozen=True, slots=True)
+class PartyStored:
+    """That the run is this party's is synced to disk."""
+
+    run: str
+    party: str
+
+
+@dataclass(frozen=True, slots=True)
 class InputStored:
     """The input is synced to disk."""
 
@@ -209,6 +217,7 @@ Event = (
     | ResultArrived
     | FrameLost
     | RunStored
+    | PartyStored
     | InputStored
     | OutcomeStored
     | JournalFailed

@@ -1,7 +1,8 @@
 """What the orchestrator's machine tells its shell to do: imperatives, carried out in order.
 
 `StoreRun`, `StoreInput` and `StoreOutcome` are answered by `RunStored`, `InputStored` and
-`OutcomeStored`, or by `JournalFailed`. The shell may sync several at once, never out of order.
+`OutcomeStored`, or by `JournalFailed`; `StoreParty` by `PartyStored`, or not at all. The shell may
+sync several at once, never out of order.
 """
 
 from __future__ import annotations

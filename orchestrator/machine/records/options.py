@@ -30,11 +30,13 @@ class OrchestratorOptions:
     `user_runs`: runs under way; `user_kept_runs`: those besides that ended and whose results
     nobody fetched yet, included. `run_items`: items of a run. `lifetime_most_s`: the longest that
     results are kept. `user_spool_share`: of `input_spool_nbytes`. `asks_per_s` and `asks_burst`:
-    requests of a party that begin or repeat something (submit, plan, resume); `words_per_s` and
-    `words_burst`: all others, of which a run with results needs ten a second; a user has as much
-    as `user_parties` parties. `party_previews`: plans that are searched for a party's questions at
-    once. `party_windows`: windows that all runs of a party fill while no
-    other party works on the plan; beside others it is one.
+    requests of a party that begin something or have much said again (submit, plan, resume,
+    collect, list), where 16 outcomes, listed runs or ranges of items count as one more, as do 1024
+    items under way of a run that is collected; `words_per_s` and `words_burst`: all others, of
+    which a run with results needs ten a second; a user has as much as `user_parties` parties.
+    `party_previews`: plans that are searched for a party's questions at once. `party_windows`:
+    windows that all runs of a party fill while no other party works on the plan; beside others it
+    is one.
     """
 
     version: str = "0.1.0"

@@ -25,7 +25,6 @@ from wire.messages.requests import (
     Rejected,
     RunsListed,
 )
-from wire.spans import Spans
 from wire.topics import nobody_of, user_of
 
 READ_AGAIN_S = 2.0  # its reader may be gone by then
@@ -49,12 +48,17 @@ def collect(state: State, party: str, asked: CollectRun) -> None:
         again_s = error.again_s if isinstance(error, Busy) else None
         state.respond(party, Rejected(asked.run, error.kind, error.reason, again_s=again_s))
         return
-    if run.party != party:
-        state.emit(StoreParty(run.run, party))
+    quotas.charge_numbers(state, party, len(run.items))
+    quotas.charge_outcomes(state, party, run.ended.range_count + run.acknowledged.range_count)
+    state.emit(StoreParty(run.run, party))  # also again: what is not on disk yet is not told
     run.hand_over(party, state.now)
     _close_inputs(state, run)
+
+
+def tell(state: State, run: Run) -> None:
+    """That the run is its reader's now, as the journal knows: also after a restart."""
     news = (state.generation, run.happenings.count)
-    state.respond(party, Collected(run.run, _to_come(run), news))
+    state.respond(run.party, Collected(run.run, _to_come(run), news))
     if run.obstacle is not None:
         obstacles.tell(state, run)
 
@@ -66,6 +70,12 @@ def _unknown(state: State, party: str, name: str) -> str:
     return f"you have no run {name}: `crowdpipe runs` lists those that there are"
 
 
+def is_read(state: State, run: Run) -> bool:
+    """Somebody reads it, as far as is known: its reader may be gone for less than a lease."""
+    heard_at = max(run.heard_at, state.heard_at)
+    return not run.unread and state.now < heard_at + state.options.client_lease_s
+
+
 def _check_takeover(state: State, party: str, run: Run, asked: CollectRun) -> None:
     """Raises what speaks against it."""
     if asked.model != run.model:
@@ -75,8 +85,7 @@ def _check_takeover(state: State, party: str, run: Run, asked: CollectRun) -> No
         )
     if run.party == party:
         return
-    heard_at = max(run.heard_at, state.heard_at)
-    if not run.unread and state.now < heard_at + state.options.client_lease_s:
+    if is_read(state, run):
         raise Busy(f"another client reads run {run.run}, as far as is known", READ_AGAIN_S)
     if not run.over:
         quotas.check_party(state, party)
@@ -102,8 +111,12 @@ def _close_inputs(state: State, run: Run) -> None:
 
 
 def _to_come(run: Run) -> tuple[tuple[int, int], ...]:
-    """Items whose outcome is here, not acknowledged, or will be."""
-    return Spans([*run.outcomes, *run.items]).ranges()
+    """Items whose outcome is here, not acknowledged, or will be. Costs the items under way and the
+    gaps, not the outcomes, of which there may be a million."""
+    coming = run.ended.without(run.acknowledged)
+    for index in run.items:
+        coming.add(index)
+    return coming.ranges()
 
 
 def leave(state: State, run: Run) -> None:

@@ -29,6 +29,7 @@ from wire.topics import user_of
 # They begin something, or have much said again.
 ASKS = (Submit, RequestPlan, Resume, CollectRun, ListRuns)
 ENTRIES = 16  # of a list count as much as a request
+NUMBERS = 1024  # of items that are looked through do, which takes 0.3 ms
 RUN_AGAIN_S = 2.0  # a run that is refused for those under way: one of them may have ended
 RUNS_LIMIT = 10_000  # runs known at once, of everybody
 
@@ -57,6 +58,11 @@ def _weight(request: Request) -> float:
 def charge_outcomes(state: State, party: str, count: int) -> None:
     """So many outcomes are said again for it."""
     state.quotas.asks.spend(party, state.now, count / ENTRIES)
+
+
+def charge_numbers(state: State, party: str, count: int) -> None:
+    """So many items' numbers are looked through for it."""
+    state.quotas.asks.spend(party, state.now, count / NUMBERS)
 
 
 def may_be_answered(state: State, party: str) -> bool:

@@ -64,7 +64,8 @@ from wire.topics import user_of
 EARLY_S = 0.5  # until an input that came before its model was told may come again
 CANCELLED = "the run was cancelled by its client"
 UNKNOWN_RUN = "this run is not known here: it is over, or its lifetime has passed; submit anew"
-TAKEN = "another session of its user collects this run now"
+TAKEN = "another session of its user reads this run, as far as is known here; collect it once more"
+LEFT = "no session reads this run now; collect it (again): what nobody acknowledged is kept"
 
 
 def request_arrived(state: State, party: str, request: Request) -> None:
@@ -290,10 +291,14 @@ def input_arrived(state: State, event: InputArrived) -> None:
 
 
 def _tell_gone(state: State, party: str, run: str) -> None:
-    taken = collecting.run_of_user(state, party, run) is not None
-    why = (UserError.kind, TAKEN) if taken else (TimedOut.kind, UNKNOWN_RUN)
-    gone = state.tombstone_of(run, user_of(party))
-    state.respond(party, Rejected(run, *(gone or why)))
+    """It is not this party's, or never was: one that collected it just before we ended may be
+    known by its former reader alone."""
+    found = collecting.run_of_user(state, party, run)
+    if found is not None:
+        why = (UserError.kind, TAKEN if collecting.is_read(state, found) else LEFT)
+    else:
+        why = state.tombstone_of(run, user_of(party)) or (TimedOut.kind, UNKNOWN_RUN)
+    state.respond(party, Rejected(run, *why))
 
 
 def _tell_stray(state: State, event: InputArrived, run: Run | None) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import queue
 import stat
 import tarfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from broker_config.credentials import Credentials
 from crowdpipe.home import HomeTaken, hold_home
+from crowdpipe.serving import backup
 from crowdpipe.serving.backup import back_up
 from crowdpipe.serving.restore import restore
 from model_store.blobs import FolderBlobs
@@ -148,6 +152,74 @@ def test_a_file_that_is_there_is_not_written_over(home: Path, tmp_path: Path):
     with pytest.raises(UserError, match="already"):
         back_up(home, tmp_path / "b.tar")
     assert (tmp_path / "b.tar").read_bytes() == b"mine"
+
+
+def without_links(code: int) -> Callable[[object, object], None]:
+    def link(source: object, target: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return link
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_stick_without_hard_links_takes_a_backup_and_keeps_what_it_has(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+):
+    monkeypatch.setattr(os, "link", without_links(code))
+    back_up(home, tmp_path / "b.tar")
+    restore(tmp_path / "b.tar", tmp_path / "other")
+    assert replayed(tmp_path / "other") == ["r1"]
+    assert stat.S_IMODE((tmp_path / "b.tar").stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tar", "home", "other"]
+
+
+def test_on_a_stick_a_file_that_came_meanwhile_is_not_written_over(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def link(source: object, target: Path) -> None:
+        target.write_bytes(b"mine")
+        without_links(errno.EPERM)(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(UserError, match="already"):
+        back_up(home, tmp_path / "b.tar")
+    assert (tmp_path / "b.tar").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_backup_that_cannot_be_put_in_place_leaves_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+):
+    def fail(source: object, target: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail if links else without_links(errno.EPERM))
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OperatorError, match="Input/output error"):
+        back_up(home, tmp_path / "b.tar")
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_folder_that_cannot_be_synced_at_all_takes_a_backup(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(backup, "sync_folder", refuse)
+    back_up(home, tmp_path / "b.tar")
+    assert (tmp_path / "b.tar").exists()
+
+
+def test_the_name_of_a_backup_is_on_disk_before_it_is_said_to_be_made(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    synced: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(
+        backup, "sync_folder", lambda at: synced.append((at, (at / "b.tar").exists()))
+    )
+    back_up(home, tmp_path / "b.tar")
+    assert synced == [(tmp_path, True)]
 
 
 def test_a_folder_without_users_has_nothing_to_keep(tmp_path: Path):

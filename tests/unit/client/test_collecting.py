@@ -171,7 +171,7 @@ def test_while_it_is_read_that_is_said_and_after_a_reconnect_it_is_asked_after()
 def test_what_comes_after_a_break_is_ours_only_if_the_run_still_is() -> None:
     for answer, kind in (
         (InputsStored("r", ((0, 0),), 0), None),
-        (Rejected("r", "user", "another session of its user collects this run now"), "user"),
+        (Rejected("r", "user", "another session of its user reads this run"), "user"),
     ):
         desk = Desk()
         collected(desk, (0, 0))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from crowdpipe.client import events as ev
+from crowdpipe.client import instructions as ins
 from crowdpipe.client.handle import Handle, Result
 from crowdpipe.client.line import Line
 from wire.broker_url import parse_url
@@ -94,3 +95,39 @@ def test_a_run_or_a_plan_of_a_line_that_failed_is_not_waited_for(line: Line):
         handle.wait(lambda: False)
     with pytest.raises(OperatorError, match="let nobody in"):
         line.ask(ev.PlanAsked("q", "toy", RunOptions(), LIMIT_S))
+
+
+def test_a_run_that_is_read_here_is_not_collected_a_second_time(line: Line):
+    handle = line.collect("r1", "d" * 64, LIMIT_S)
+    with pytest.raises(UserError, match="run r1 is read in this session already"):
+        line.collect("r1", "d" * 64, LIMIT_S)
+    handle.give(0, Result(b"frame"))
+    assert handle.take(0) == (0, Result(b"frame"))
+
+
+def test_a_run_that_ended_is_collected_again_once_its_reader_has_left_it(line: Line):
+    """Until then its reader may keep it all, or acknowledge some."""
+    handle = line.collect("r1", "d" * 64, LIMIT_S)
+    line._end_run(ins.EndRun("r1", None, ""))
+    with pytest.raises(UserError, match="already"):
+        line.collect("r1", "d" * 64, LIMIT_S)
+    handle.leave(())
+    assert not line.collect("r1", "d" * 64, LIMIT_S).ended
+
+
+def test_of_many_threads_that_collect_one_run_at_once_one_reads_it(line: Line):
+    start, won, lost = threading.Barrier(8), [], []
+
+    def collect() -> None:
+        start.wait(LIMIT_S)
+        try:
+            won.append(line.collect("r1", "d" * 64, LIMIT_S))
+        except UserError as error:
+            lost.append(error)
+
+    threads = [threading.Thread(target=collect) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert (len(won), len(lost)) == (1, 7)

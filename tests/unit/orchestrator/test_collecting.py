@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.support.fake_fleet import CLIENT, World
 from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.messages import requests as req
 from wire.messages.requests import RunOptions
+from wire.topics import nobody_of
 
 OTHER, BOB = "clients/ann/s2", "clients/bob/s1"
 OPTIONS = OrchestratorOptions()
@@ -31,12 +33,12 @@ def detached(items: int = 3, **of: object) -> World:
 
 
 def collect(world: World, party: str = OTHER, run: str = "r1") -> req.Response:
-    """What it is told first."""
+    """What it is told of that."""
     before = len(world.told)
     world.ask(req.CollectRun(run, world.manifest.digest), party)
     world.run_for(0.2)
-    told = [each for each in world.told[before:] if not isinstance(each, req.RunNews)]
-    return told[0]
+    answers = (req.Collected, req.Rejected)
+    return next(each for each in world.told[before:] if isinstance(each, answers))
 
 
 def read(world: World, party: str = OTHER) -> None:
@@ -195,6 +197,36 @@ def test_after_a_restart_one_that_was_left_is_collected_and_one_that_is_read_is_
     assert busy.kind == "busy"
 
 
+def test_who_collects_is_told_so_once_that_is_on_disk() -> None:
+    world = detached(compute_s=10.0)
+    asked = ev.RequestArrived(OTHER, req.CollectRun("r1", world.manifest.digest))
+    out = world.machine.handle(asked, world.now)
+    assert ins.StoreParty("r1", OTHER) in out
+    assert not [each for each in out if isinstance(each, ins.Respond)]
+    out = world.machine.handle(ev.PartyStored("r1", OTHER), world.now)
+    (told,) = [each for each in out if isinstance(each, ins.Respond)]
+    assert (told.party, told.response) == (OTHER, req.Collected("r1", ((0, 2),), (1, 0)))
+
+
+def test_who_collects_and_is_not_told_before_a_crash_asks_again_and_has_it() -> None:
+    world = detached(compute_s=10.0)
+    world.machine.handle(
+        ev.RequestArrived(OTHER, req.CollectRun("r1", world.manifest.digest)), world.now
+    )  # what it says is lost
+    world.start_orchestrator()
+    world.run_for(1.0)
+    assert isinstance(collect(world), req.Collected)
+
+
+def test_who_leaves_before_it_is_told_that_it_has_the_run_is_not_told_any_more() -> None:
+    world = detached(compute_s=10.0)
+    for request in (req.CollectRun("r1", world.manifest.digest), req.LeaveRun("r1")):
+        world.machine.handle(ev.RequestArrived(OTHER, request), world.now)
+    for party in (OTHER, nobody_of("ann")):
+        assert not world.machine.handle(ev.PartyStored("r1", party), world.now)
+    assert isinstance(collect(world, "clients/ann/s3"), req.Collected)
+
+
 def test_one_that_was_left_before_it_could_go_alone_ends_also_after_a_restart() -> None:
     world = world_of("a")
     world.submit(items=3)
@@ -218,6 +250,26 @@ def test_who_was_replaced_is_told_so_and_can_do_nothing_more() -> None:
     rejected = next(each for each in world.told if isinstance(each, req.Rejected))
     assert "another session" in rejected.reason
     assert len(world.machine.state.runs["r1"].outcomes) == 3
+
+
+def test_who_asks_after_a_run_that_was_left_is_told_that_nobody_reads_it() -> None:
+    world = detached()
+    world.run_for(10.0)
+    world.ask(req.Resume("r1"), OTHER)
+    world.run_for(0.5)
+    (rejected,) = [each for each in world.told if isinstance(each, req.Rejected)]
+    assert (rejected.kind, "no session reads this run now" in rejected.reason) == ("user", True)
+
+
+def test_who_asks_after_a_run_whose_reader_is_not_heard_of_is_told_that_nobody_reads_it() -> None:
+    world = detached()
+    world.run_for(10.0)
+    read(world)
+    world.run_for(OPTIONS.client_gone_s)
+    world.ask(req.Resume("r1"), "clients/ann/s3")
+    world.run_for(0.5)
+    (rejected,) = [each for each in world.told if isinstance(each, req.Rejected)]
+    assert "no session reads this run now" in rejected.reason
 
 
 def test_of_another_users_run_it_is_told_what_it_is_told_of_none() -> None:

@@ -3,6 +3,8 @@ is damaged while it is used says what to do, and takes nothing more."""
 
 from __future__ import annotations
 
+import errno
+import os
 import queue
 import shutil
 import sqlite3
@@ -13,7 +15,7 @@ import pytest
 
 from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.journal_aside import open_journal, set_aside
-from orchestrator.adapters.journal_file import FORMAT
+from orchestrator.adapters.journal_file import BESIDE, FORMAT
 from orchestrator.run_record import Outcome, RunRecord
 from wire.errors import CrowdpipeError, JournalDamaged, OperatorError
 from wire.messages.requests import RunOptions
@@ -172,8 +174,34 @@ def test_one_that_is_a_folder_is_kept_aside_too(tmp_path: Path):
     path.mkdir()
     journal, said = open_journal(path, None, nobody)
     assert said is not None
-    assert "may not be read" in said
+    assert "it is a folder" in said
     journal.close()
+
+
+@pytest.mark.parametrize("end", BESIDE)
+def test_one_that_may_not_be_read_stays_and_what_to_do_is_said(
+    killed: Path, end: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Without its rights; who runs tests may be root, whom no rights keep out."""
+    shut = killed.with_name(killed.name + end)
+    shut.touch()
+    found = {each.name: each.read_bytes() for each in killed.parent.iterdir()}
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != shut)
+    with pytest.raises(OperatorError, match=f"{shut.name} may not be read.*chmod") as told:
+        open_journal(killed, None, nobody)
+    assert not isinstance(told.value, JournalDamaged)
+    assert {each.name: each.read_bytes() for each in killed.parent.iterdir()} == found
+
+
+def test_one_that_the_disk_does_not_give_stays(killed: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(OperatorError, match="Input/output error; it is left as it is") as told:
+        open_journal(killed, None, nobody)
+    assert not isinstance(told.value, JournalDamaged)
+    assert not list(killed.parent.glob("*damaged*"))
 
 
 def test_what_was_written_ahead_is_looked_at_too_and_kept_aside_with_the_rest(killed: Path):

@@ -104,7 +104,10 @@ def test_what_was_stored_is_replayed(tmp_path: Path, answers: Answers):
     journal.store_outcome("r1", Outcome(2, "no_device", "none"), None, answers.to("outcome"))
     journal.forget_inputs("r1", (0,))
     journal.store_count("r1", 5)
-    journal.store_party("r1", "clients/ann/other")
+    journal.store_party("r1", "clients/ann/other", answers.to("party"))
+    while (said := answers.next())[0] != "party":
+        pass
+    assert said == ("party", (None,))
     journal = reopened(journal, path)
     (run,) = journal.replay()
     assert (run.run, run.party, run.options, run.count) == (

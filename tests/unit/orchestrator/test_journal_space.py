@@ -6,6 +6,7 @@ import queue
 import shutil
 import sqlite3
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,12 @@ def test_room_is_kept_beside_it_for_a_full_disk(tmp_path: Path):
     journal = Journal(tmp_path / "journal.sqlite")
     assert (tmp_path / "journal.reserve").stat().st_size == RESERVE_NBYTES
     journal.close()
+
+
+def test_the_room_is_kept_also_on_a_disk_that_compresses(tmp_path: Path):
+    Journal(tmp_path / "journal.sqlite").close()
+    kept = (tmp_path / "journal.reserve").read_bytes()
+    assert len(zlib.compress(kept, level=1)) >= RESERVE_NBYTES
 
 
 def test_opening_it_again_changes_nothing(tmp_path: Path):

@@ -194,6 +194,48 @@ def test_outcomes_that_are_said_again_count() -> None:
     assert world.machine.state.counts["busy"] - before > 12
 
 
+def test_a_run_that_is_collected_again_and_again_counts_for_each_range_that_is_said() -> None:
+    """Of a run with every second item fetched, 32 ranges each time."""
+    world = world_of(asks_burst=20)
+    world.submit(items=64)
+    world.complete(items=64)
+    world.ask(req.AcknowledgeResults("r1", tuple(range(0, 64, 2))))
+    world.run_for(1.0)
+    before = len(answers(world, CLIENT))
+    for _ in range(20):
+        world.ask(req.CollectRun("r1", world.manifest.digest))
+    world.run_for(0.01)
+    told = [each for each in answers(world, CLIENT)[before:] if isinstance(each, req.Collected)]
+    assert told[0].items == tuple((item, item) for item in range(1, 64, 2))
+    assert len(told) == 7
+    assert world.machine.state.counts["busy"] == 13
+
+
+def test_a_long_run_that_is_collected_is_read_at_once() -> None:
+    """Its results are one range, and hold nothing up."""
+    world = world_of(asks_burst=20)
+    world.submit(items=100)
+    world.complete(items=100)
+    world.run_for(10.0)
+    world.ask(req.CollectRun("r1", world.manifest.digest))
+    world.ask(req.Resume("r1"))
+    world.run_for(2.0)
+    assert world.outcomes["r1", 99] == ["result", "result"]
+    assert not world.machine.state.counts["busy"]
+
+
+def test_a_run_costs_the_same_to_collect_however_many_results_it_has() -> None:
+
+    def calls_with(count: int) -> int:
+        world = world_of()
+        world.submit(items=count)
+        world.complete(items=count)
+        asked = ev.RequestArrived(CLIENT, req.CollectRun("r1", world.manifest.digest))
+        return count_calls(lambda: world.machine.handle(asked, world.now))
+
+    assert calls_with(100) <= 1.5 * calls_with(10)
+
+
 def test_stray_inputs_are_answered_no_more_often_than_words() -> None:
     world = world_of(words_burst=20, words_per_s=10.0)
     for item in range(200):

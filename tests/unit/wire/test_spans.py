@@ -52,3 +52,22 @@ def test_ranges_make_the_same_spans_and_gaps_are_what_is_missing_below(items: se
     assert (again.ranges(), len(again)) == (spans.ranges(), len(spans))
     missing = set(range(spans.highest + 1)) - items
     assert {item for first, last in spans.gaps() for item in range(first, last + 1)} == missing
+
+
+@given(Numbers, Numbers)
+def test_what_is_left_without_others_is_held_as_the_fewest_ranges(
+    numbers: list[int], others: list[int]
+) -> None:
+    spans, taken = Spans(numbers), Spans(others)
+    left = spans.without(taken)
+    assert left.ranges() == Spans(set(numbers) - set(others)).ranges()
+    assert len(left) == len(set(numbers) - set(others))
+    assert (spans.ranges(), taken.ranges()) == (Spans(numbers).ranges(), Spans(others).ranges())
+
+
+def test_what_is_left_costs_the_gaps_and_not_the_items():
+    few, many = ((Spans(range(count)), Spans([count // 2])) for count in (10, 10_000))
+    assert many[0].without(many[1]).ranges() == ((0, 4999), (5001, 9999))
+    assert count_calls(lambda: many[0].without(many[1])) == count_calls(
+        lambda: few[0].without(few[1])
+    )
