@@ -30,6 +30,9 @@ class FourthStorm(Storm):
     pass
 
 
+for storm in (FirstStorm, SecondStorm, ThirdStorm, FourthStorm):
+    storm.VALIDATE_EVERY = 5  # events; the long storms look after each
+
 TestFirst = pytest.mark.timeout(900)(FirstStorm.TestCase)
 TestSecond = pytest.mark.timeout(900)(SecondStorm.TestCase)
 TestThird = pytest.mark.timeout(900)(ThirdStorm.TestCase)

@@ -35,6 +35,8 @@ ALONG = st.sampled_from([0, 1, ATTACHED_COUNT])
 class Storm(RuleBasedStateMachine):
     """Each rule lets one thing fail, or some time pass."""
 
+    VALIDATE_EVERY = 1  # events
+
     @initialize(
         memory_mb=MANY_AGENTS,
         segments=st.integers(1, 6),
@@ -64,6 +66,7 @@ class Storm(RuleBasedStateMachine):
             disk_mb=disk_mb,
             hold_nbytes=hold_nbytes,
             part_nbytes=part_nbytes,
+            validate_every=self.VALIDATE_EVERY,
         )
         self.flooder: Flooder | None = None
         self.world.submit("run0", items, attached)

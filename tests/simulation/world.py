@@ -67,6 +67,7 @@ class World:
         hold_nbytes: int = 1 << 20,
         manifest: Manifest | None = None,
         part_nbytes: int | None = None,
+        validate_every: int = 1,
     ) -> None:
         """An agent for each of `memory_mb`; each segment weighs 10 MB, and a little more when it
         is loaded. What loading takes for the moment comes on top, so that it changes no plan."""
@@ -79,6 +80,7 @@ class World:
         self.deadly: Callable[[str, TaskId | PartitionId], bool] = lambda device, work: False
         self.removed: set[str] = set()
         self.part_nbytes = part_nbytes
+        self._validate_every, self._events = validate_every, 0
         self.furthest: dict[tuple[str, int], int] = {}
         self.orchestrator = VirtualOrchestrator(self, options or OrchestratorOptions())
         self.agents = [
@@ -163,6 +165,12 @@ class World:
             partition(self.manifest, offers, known.options.partitions)
             names = [agent.name for agent in there]
             raise AssertionError(f"{run}/{item}: {reason}; but {names} were there all the time")
+
+    def is_to_validate(self) -> bool:
+        """Whether the machine that handled an event is to look for contradictions now: that takes a
+        third of all the time, and one stays until it is seen."""
+        self._events += 1
+        return self._events % self._validate_every == 0
 
     def check(self) -> None:
         self.orchestrator.check()
