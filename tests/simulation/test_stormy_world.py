@@ -258,3 +258,24 @@ class Storm(RuleBasedStateMachine):
 
 TestStorm = pytest.mark.timeout(900)(Storm.TestCase)  # shrinking takes long
 TestStorm.settings = schedules(40, steps=25)
+
+
+def test_a_partition_whose_load_hangs_may_be_listed_again() -> None:
+    """Its agent drains meanwhile, and loads nothing more."""
+    storm = Storm()
+    storm.begin(
+        disk_mb=200,
+        segments=5,
+        memory_mb=[25, 14],
+        part_nbytes=None,
+        hold_nbytes=50_000,
+        attached=1,
+        seed=580,
+        items=5,
+    )
+    storm.an_agent_has_a_fault(fault="rotten", which=4)
+    storm.an_agent_is_stopped(which=3)
+    storm.a_devices_clock_jumps(hours=5.0, which=4)
+    storm.an_agent_has_a_fault(fault="stuck", which=2)
+    storm.a_devices_clock_jumps(hours=0.01, which=2)
+    storm.teardown()

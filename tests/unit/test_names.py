@@ -10,16 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-HOUSE = Path(__file__).parents[2]
-PROGRAMS = (
-    "wire",
-    "bus",
-    "model_store",
-    "orchestrator",
-    "edge_agent",
-    "broker_config",
-    "crowdpipe",
-)
+from tests.support.programs import HOUSE, PROGRAMS
+
 ELSEWHERE = {"MADV_WILLNEED", "mosquitto_passwd"}  # words of the kernel and of Mosquitto
 # A machine's events and instructions are words of its own program, and so are the parts of a shell.
 PER_RECORD = {"Keeper"}  # what a record asks of whoever keeps it

@@ -4,18 +4,9 @@ on is read from it. Who reads it, and for what, is listed here."""
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-HOUSE = Path(__file__).parents[2]
-PROGRAMS = (
-    "wire",
-    "bus",
-    "model_store",
-    "orchestrator",
-    "edge_agent",
-    "broker_config",
-    "crowdpipe",
-)
+from tests.support.programs import HOUSE, PROGRAMS
+
 ALLOWED = {
     "edge_agent/adapters/store/cache.py": "how long ago a blob was verified, beside its mtime",
     "edge_agent/adapters/store/prepared.py": "how long ago weights were verified",

@@ -27,7 +27,9 @@ def _check_record(agent: Agent, record: Partition) -> None:
     check_life(life)
     here = agent.slot.partition == record.id
     check(record.listed or here, f"{record.id} is kept for nothing", life)
-    check(here == (state in IN_MEMORY) or state == "failed", f"{record.id} in memory", life)
+    # What hangs in memory for good was given up, and says nothing of a partition listed anew.
+    given_up = state == "failed" or agent.slot.stuck
+    check(here == (state in IN_MEMORY) or given_up, f"{record.id} in memory", life)
     failed = state == "failed"
     check((record.failure is not None) == failed, f"{record.id} failed without a reason", life)
     watched = record.fetching_since is not None

@@ -57,7 +57,7 @@ def test_an_item_that_ends_its_devices_has_an_error_that_names_them(count: int) 
     if count < 3:
         for agent in world.agents.values():
             # `append` gives None: the task is noted, and its device dies of it.
-            agent.dies_of = lambda task: task.item == 1 and not died.append(task)  # type: ignore[func-returns-value]
+            agent.dies_of = lambda task: task.item == 1 and not died.append(task)  # type: ignore[func-returns-value] # so
     world.submit(items=8, options=IN_THREE if count >= 3 else None)
     world.complete(items=8, limit_s=200.0)
     assert world.outcomes["r1", 1] == [EndsDevice.kind]
