@@ -6,10 +6,8 @@ form. In several classes, so that processes share them: each draws cases of its 
 
 from __future__ import annotations
 
-import pytest
-
 from tests.simulation.test_stormy_world import Storm
-from tests.support.effort import schedules
+from tests.support.effort import limit, schedules
 
 COUNT, STEPS = 220, 6
 
@@ -33,9 +31,9 @@ class FourthStorm(Storm):
 for storm in (FirstStorm, SecondStorm, ThirdStorm, FourthStorm):
     storm.VALIDATE_EVERY = 5  # events; the long storms look after each
 
-TestFirst = pytest.mark.timeout(900)(FirstStorm.TestCase)
-TestSecond = pytest.mark.timeout(900)(SecondStorm.TestCase)
-TestThird = pytest.mark.timeout(900)(ThirdStorm.TestCase)
-TestFourth = pytest.mark.timeout(900)(FourthStorm.TestCase)
+TestFirst = limit(900)(FirstStorm.TestCase)
+TestSecond = limit(900)(SecondStorm.TestCase)
+TestThird = limit(900)(ThirdStorm.TestCase)
+TestFourth = limit(900)(FourthStorm.TestCase)
 for each in (TestFirst, TestSecond, TestThird, TestFourth):
     each.settings = schedules(COUNT, steps=STEPS)

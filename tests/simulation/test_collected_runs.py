@@ -13,7 +13,7 @@ from tests.simulation.network import Weather
 from tests.simulation.virtual_client import RESULT
 from tests.simulation.virtual_collector import VirtualCollector
 from tests.simulation.world import World
-from tests.support.effort import schedules
+from tests.support.effort import limit, schedules
 
 OPTIONS = OrchestratorOptions(client_lease_s=15.0, client_gone_s=60.0, credit=2)
 RUNS_LIMIT, COLLECTORS_LIMIT = 2, 4
@@ -153,5 +153,5 @@ class Handing(RuleBasedStateMachine):
         self.world.rest()
 
 
-TestHanding = pytest.mark.timeout(600)(Handing.TestCase)  # shrinking takes long
+TestHanding = limit(600)(Handing.TestCase)  # shrinking takes long
 TestHanding.settings = schedules(6, steps=20)

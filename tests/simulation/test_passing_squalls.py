@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.simulation.liar import LIES
 from tests.simulation.network import Weather
 from tests.simulation.world import World
-from tests.support.effort import schedules
+from tests.support.effort import limit, schedules
 from wire.messages.requests import ATTACHED_COUNT
 
 RUNS_LIMIT = 3
@@ -153,7 +153,7 @@ class Squall(RuleBasedStateMachine):
         self.world.rest()
 
 
-TestSquall = pytest.mark.timeout(900)(Squall.TestCase)  # shrinking takes long
+TestSquall = limit(900)(Squall.TestCase)  # shrinking takes long
 TestSquall.settings = schedules(40, steps=25)
 
 

@@ -6,13 +6,12 @@ for as long as a device is waited for, and the item itself has waited for so lon
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from orchestrator.machine.records.options import OrchestratorOptions
 from tests.simulation.world import World
-from tests.support.effort import schedules
+from tests.support.effort import limit, schedules
 
 OPTIONS = OrchestratorOptions(item_limit_s=300.0, no_device_s=30.0)
 END_LIMIT_S = 900.0
@@ -89,5 +88,5 @@ class Scarcity(RuleBasedStateMachine):
         self.world.rest()
 
 
-TestScarcity = pytest.mark.timeout(900)(Scarcity.TestCase)  # shrinking takes long
+TestScarcity = limit(900)(Scarcity.TestCase)  # shrinking takes long
 TestScarcity.settings = schedules(40, steps=20)

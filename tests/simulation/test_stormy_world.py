@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -16,7 +15,7 @@ from tests.simulation.network import Weather
 from tests.simulation.virtual_agent import COMPUTE_S, VirtualAgent
 from tests.simulation.virtual_client import RESULT, ClientRun
 from tests.simulation.world import World
-from tests.support.effort import schedules
+from tests.support.effort import limit, schedules
 from wire.ids import TaskId
 from wire.messages.requests import ATTACHED_COUNT
 
@@ -256,7 +255,7 @@ class Storm(RuleBasedStateMachine):
         return run.cancelling or kind in ("fleet_too_small", "disk_full") or gone
 
 
-TestStorm = pytest.mark.timeout(900)(Storm.TestCase)  # shrinking takes long
+TestStorm = limit(900)(Storm.TestCase)  # shrinking takes long
 TestStorm.settings = schedules(40, steps=25)
 
 

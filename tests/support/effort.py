@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 NIGHTLY = bool(os.environ.get("CROWDPIPE_NIGHTLY"))
@@ -23,6 +24,11 @@ def schedules(count: int, steps: int) -> settings:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
+
+
+def limit(seconds: int) -> pytest.MarkDecorator:
+    """Ends a test of many schedules after so long, with room to shrink what was found."""
+    return pytest.mark.timeout(seconds * (NIGHTLY_FACTOR if NIGHTLY else 1))
 
 
 def choose_profile() -> None:
