@@ -25,6 +25,7 @@ from orchestrator.segmentation.reading.tensors import (
     stays_inline,
     tensor_nbytes,
 )
+from orchestrator.segmentation.reading.training import check_training
 from orchestrator.segmentation.reading.walk import (
     all_graphs,
     all_nodes,
@@ -55,10 +56,11 @@ class NormalModel:
 
 
 def normalise(source: ModelSource) -> NormalModel:
-    """Raises `InvalidModel` if an operator is unknown, functions cannot be inlined, or an
-    attribute is too large."""
+    """Raises `InvalidModel` if an operator is unknown or trains in place, functions cannot be
+    inlined, or an attribute is too large."""
     model = _inline_functions(source.model)
     check_operators(model)
+    check_training(model)
     notes = tuple(_drop_training(model)) + tuple(_take_defaults(model))
     for tensor in all_tensors(model):
         make_raw(tensor)
