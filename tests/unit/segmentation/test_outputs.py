@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from orchestrator.segmentation.checking.check import check as check_model
 from orchestrator.segmentation.checking.verify import Feeds
 from tests.support.cutting import ROWS, check, cut, relu
-from tests.support.models import WIDTH, floats, model_of, row_feeds, save, value
+from tests.support.models import model_of, row_feeds, save, value
 from wire.elements import Element
 from wire.errors import InvalidModel, UserError
 
