@@ -66,15 +66,18 @@ def add(
     from crowdpipe.cli.quantities import counted, parse_nbytes, parse_shape, show_nbytes
     from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.model_files import find_model
-    from crowdpipe.serving.models import CutWishes, add_model
+    from crowdpipe.serving.model_work import AddModel
+    from crowdpipe.serving.models import CutWishes
     from crowdpipe.serving.stores import open_store
+    from crowdpipe.serving.worker_process import add_apart
 
     wishes = CutWishes(
         parse_nbytes(max_segment) if max_segment else None, segments, parse_shape(max_shape)
     )
     path = find_model(file)
     with open_store(home_of(home)) as store, BytesProgress(f"adding {name}") as progress:
-        manifest = add_model(store, path, name, wishes, progress.so_far)
+        job = AddModel(str(home_of(home)), str(path), name, wishes)
+        manifest = add_apart(job, progress)
     await_announced(home_of(home), name, manifest.digest)
     if as_json:
         print_json(_summary(manifest))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """Bytes of weights done, and in total."""
+Doing = Callable[[str], None]
+"""What is being done, in a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ def naming_file(file: Path) -> Iterator[None]:
 
 
 def add_model(
-    store: ServedStore, file: Path, name: str, wishes: CutWishes, progress: Progress | None = None
+    store: ServedStore,
+    file: Path,
+    name: str,
+    wishes: CutWishes,
+    progress: Progress | None = None,
+    doing: Doing | None = None,
 ) -> Manifest:
     """Cut `file` and store it as `name`, replacing what had that name.
 
@@ -64,7 +71,9 @@ def add_model(
         return store.blobs.put(chunks)
 
     with naming_file(file):
-        manifest = segment(file, name, keep, options=wishes.options(), progress=progress)
+        manifest = segment(
+            file, name, keep, options=wishes.options(), progress=progress, doing=doing
+        )
     store.manifests.put(name, encode(manifest))
     return manifest
 

@@ -39,7 +39,7 @@ from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.normalise import normalise
 from orchestrator.segmentation.reading.source import open_model
 from orchestrator.segmentation.reading.walk import dataflow
-from orchestrator.segmentation.segmenter import segment
+from orchestrator.segmentation.segmenter import Doing, segment
 from orchestrator.segmentation.typing.types import infer_types
 from orchestrator.segmentation.writing.blob_sink import FolderSink
 from wire.errors import InvalidInput, InvalidModel
@@ -98,15 +98,18 @@ def check(
     options: SegmentOptions | None = None,
     items: Sequence[Feeds] | None = None,
     progress: Progress | None = None,
+    doing: Doing | None = None,
 ) -> CheckFigures:
     """Cuts the model at `path` into `folder` (an empty one, that the caller removes) and compares.
 
-    `progress` hears how many of `STEPS` are done. Raises `InvalidModel` with what cannot be
-    served or what ONNX Runtime cannot run, `InvalidInput` if `items` are not what the model
-    takes or none could be made up, `UserError` for options that do not fit.
+    `progress` hears how many of `STEPS` are done, `doing` what begins. Raises `InvalidModel` with
+    what cannot be served or what ONNX Runtime cannot run, `InvalidInput` if `items` are not what
+    the model takes or none could be made up, `UserError` for options that do not fit.
     """
     wishes, steps = options or SegmentOptions(), _Steps(progress)
-    manifest = segment(path, name, FolderSink(folder), options=wishes)
+    manifest = segment(path, name, FolderSink(folder), options=wishes, doing=doing)
+    if doing is not None:
+        doing("comparing")
     generated = items is None
     if items is None:
         items = _made_up(path, manifest, wishes)
