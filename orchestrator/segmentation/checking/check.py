@@ -36,6 +36,7 @@ from orchestrator.segmentation.checking.verify import (
     run_chains,
 )
 from orchestrator.segmentation.options import SegmentOptions
+from orchestrator.segmentation.reading.complaints import telling_part
 from orchestrator.segmentation.reading.normalise import normalise
 from orchestrator.segmentation.reading.source import open_model
 from orchestrator.segmentation.reading.walk import dataflow
@@ -165,7 +166,7 @@ def _whole(path: Path) -> onnxruntime.InferenceSession:
     except Exception as error:
         # ONNX Runtime raises classes of its own, without a common base.
         raise InvalidModel(
-            f"ONNX Runtime cannot load the whole model: {str(error)[:400]}"
+            f"ONNX Runtime cannot load the whole model: {telling_part(error)}"
         ) from None
 
 
@@ -182,7 +183,7 @@ def _try_whole(path: Path, items: Sequence[Feeds]) -> None:
             session.run(None, dict(feeds))
         except Exception as error:
             raise InvalidInput(
-                f"the whole model does not take item {at}: {str(error)[:300]}"
+                f"the whole model does not take item {at}: {telling_part(error)}"
             ) from None
 
 

@@ -17,9 +17,9 @@ import onnxruntime
 
 from orchestrator.segmentation.checking.input_ranges import InputRange
 from orchestrator.segmentation.checking.input_sizes import candidate_sizes
+from orchestrator.segmentation.checking.untaken import nothing_taken
 from orchestrator.segmentation.checking.verify import Array, dtype_of, run_session
 from wire.elements import Element
-from wire.errors import InvalidInput
 from wire.manifest import Manifest, TensorSpec, size_of
 
 DEFAULT_SIZE = 8  # of a dimension that is free, unless its bound is less
@@ -117,10 +117,7 @@ def accepted(
         if feeds is not None and not any(_same(feeds, other) for other in found):
             found.append(feeds)
     if not found:
-        raise InvalidInput(
-            "no inputs could be made up that the whole model takes; give real ones in an .npz "
-            f"file (ONNX Runtime said: {str(why[0])[:300]})"
-        )
+        raise nothing_taken(manifest, why[0])
     return found
 
 

@@ -20,6 +20,7 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]  # no stubs
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs
 
+from orchestrator.segmentation.reading.complaints import telling_part
 from orchestrator.segmentation.reading.ports import check_ports
 from orchestrator.segmentation.reading.skeleton import read_skeleton
 from orchestrator.segmentation.reading.sparse import densify
@@ -216,7 +217,7 @@ def _check_structure(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(copy)
     except onnx.checker.ValidationError as error:
-        raise InvalidModel(f"ONNX's checker refuses the model: {str(error)[:500]}") from None
+        raise InvalidModel(f"ONNX's checker refuses the model: {telling_part(error)}") from None
 
 
 def _give_shape(value: onnx.ValueInfoProto) -> None:
