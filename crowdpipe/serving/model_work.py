@@ -47,7 +47,7 @@ class CheckModel:
 Job = AddModel | CheckModel
 
 
-class Told(Protocol):
+class JobListener(Protocol):
     """Who hears how far a job is."""
 
     def doing(self, what: str) -> None:
@@ -57,7 +57,7 @@ class Told(Protocol):
         """Bytes of weights, or steps of a check."""
 
 
-def work(job: Job, told: Told) -> Manifest | CheckFigures:
+def work(job: Job, told: JobListener) -> Manifest | CheckFigures:
     """Does the job. Raises what `add_model` or `check` raise, with the file's name in it."""
     if isinstance(job, AddModel):
         with open_store(Path(job.home)) as store:
@@ -65,7 +65,7 @@ def work(job: Job, told: Told) -> Manifest | CheckFigures:
     return _check(job, told)
 
 
-def _check(job: CheckModel, told: Told) -> CheckFigures:
+def _check(job: CheckModel, told: JobListener) -> CheckFigures:
     from orchestrator.segmentation.checking.check import check
 
     items = _items(Path(job.inputs)) if job.inputs else None

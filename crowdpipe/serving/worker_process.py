@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from crowdpipe.serving.model_work import AddModel, CheckModel, Job, Told, from_message
+from crowdpipe.serving.model_work import AddModel, CheckModel, Job, JobListener, from_message
 from wire.errors import InvalidModel, OperatorError, from_kind
 from wire.manifest import Manifest
 from wire.record import encode
@@ -34,17 +34,17 @@ class WorkerFault(Exception):
     """The other process failed by a fault of ours; holds its traceback."""
 
 
-def add_apart(job: AddModel, told: Told) -> Manifest:
+def add_apart(job: AddModel, told: JobListener) -> Manifest:
     """As `add_model`, in a process of its own. Raises also `OperatorError` if that is killed."""
     return cast(Manifest, _done_apart(job, told))
 
 
-def check_apart(job: CheckModel, told: Told) -> CheckFigures:
+def check_apart(job: CheckModel, told: JobListener) -> CheckFigures:
     """As `check`, in a process of its own. Raises also `OperatorError` if that is killed."""
     return cast("CheckFigures", _done_apart(job, told))
 
 
-def _done_apart(job: Job, told: Told) -> Any:
+def _done_apart(job: Job, told: JobListener) -> Any:
     doing = "starting"
     with _worker(encode(job)) as process:
         for line in cast(IO[bytes], process.stdout):
