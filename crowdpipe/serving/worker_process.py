@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from crowdpipe.serving.model_work import AddModel, CheckModel, Job, JobListener, from_message
-from wire.errors import InvalidModel, OperatorError, from_kind
+from wire.errors import InvalidModel, OperatorError, UserError, from_kind
 from wire.manifest import Manifest
 from wire.record import encode
 
@@ -46,7 +46,7 @@ def check_apart(job: CheckModel, told: JobListener) -> CheckFigures:
 
 def _done_apart(job: Job, told: JobListener) -> Any:
     doing = "starting"
-    with _worker(encode(job)) as process:
+    with _worker(_encoded(job)) as process:
         for line in cast(IO[bytes], process.stdout):
             message = json.loads(line)
             if "doing" in message:
@@ -57,6 +57,13 @@ def _done_apart(job: Job, told: JobListener) -> Any:
             else:
                 return _result(job, message)
         raise _ended(process.wait(), doing)
+
+
+def _encoded(job: Job) -> bytes:
+    try:
+        return encode(job)
+    except UnicodeEncodeError:
+        raise UserError("the name of a file or folder is not UTF-8 text; rename it") from None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,17 +89,14 @@ def test_a_model_is_checked_apart_with_the_inputs_of_a_file(model: Path, tmp_pat
 
 def test_an_infinite_difference_comes_back_as_one(model: Path, tmp_path: Path) -> None:
     job = CheckModel(str(model), str(tmp_path / "blobs"), WISHES)
-    figures = check_apart(job, Heard())
+    figures = work(job, Heard())
+    assert isinstance(figures, CheckFigures)
     apart = ItemFigures({"x": (1,)}, ("y",), float("inf"), ("y",))
-    differing = CheckFigures(**{**_fields(figures), "items": (apart,)})
+    differing = replace(figures, items=(apart,))
     back = from_message(job, to_message(differing))
     assert isinstance(back, CheckFigures)
     assert back == differing
     assert back.difference == float("inf")
-
-
-def _fields(figures: CheckFigures) -> dict[str, object]:
-    return {name: getattr(figures, name) for name in CheckFigures.__dataclass_fields__}
 
 
 def test_typed_errors_come_back_as_they_are(model: Path, tmp_path: Path) -> None:
@@ -144,6 +142,11 @@ def test_nothing_is_left_of_work_that_is_interrupted(
         add_apart(added(endless), Heard(ends=True))
     assert psutil.Process().children() == []
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_file_whose_name_no_message_can_carry_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not UTF-8 text; rename it"):
+        add_apart(added(tmp_path / os.fsdecode(b"\xff.onnx")), Heard())
 
 
 def test_modules_of_the_folder_where_someone_works_are_not_loaded(
