@@ -88,7 +88,7 @@ def _figures(given: str, wishes: Any, inputs: Path | None) -> CheckFigures:
     from orchestrator.segmentation.checking.check import STEPS, check
 
     path = find_model(given)
-    items = _items(inputs)
+    items = read_items(inputs) if inputs else None
     with (
         tempfile.TemporaryDirectory(prefix="crowdpipe-check-") as folder,
         naming_file(path),
@@ -104,14 +104,12 @@ def _figures(given: str, wishes: Any, inputs: Path | None) -> CheckFigures:
         )
 
 
-def _items(inputs: Path | None) -> list[dict[str, Any]] | None:
+def read_items(inputs: Path) -> tuple[dict[str, Any], ...]:
     """The file's items: numbered ones, or else the one that it is."""
-    if inputs is None:
-        return None
     from crowdpipe.items_file import read_arrays, split_items
 
     arrays = read_arrays(inputs)
-    return split_items(inputs, arrays, ())[1]
+    return tuple(split_items(inputs, arrays, ())[1])
 
 
 def _record(home: Path | None, figures: CheckFigures) -> list[str]:
