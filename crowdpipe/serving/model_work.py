@@ -6,31 +6,36 @@ A job and what comes of it are records, which cross as JSON. `work` does a job w
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from crowdpipe.serving.models import CutWishes, add_model, naming_file
+from crowdpipe.serving.models import Comparing, CutWishes, add_model, naming_file
 from crowdpipe.serving.stores import open_store
-from wire.manifest import Manifest
 from wire.record import from_plain, to_plain
 
 if TYPE_CHECKING:
     from orchestrator.segmentation.checking.check import CheckFigures
+    from orchestrator.segmentation.checking.comparing import Comparison
 
 CHECKED_NAME = "checked"
 
 
 @dataclass(frozen=True, slots=True)
 class AddModel:
-    """Cut `file` and store it as `name` in the store of `home`. Gives a `Manifest`."""
+    """Cut `file`, compare it on the items of `inputs` (an .npz file; None: made up) unless
+    `unchecked`, and store it as `name` in the store of `home`. Gives a `Comparison`."""
 
     type: ClassVar[str] = "add"
     home: str
     file: str
     name: str
     wishes: CutWishes
+    inputs: str | None = None
+    unchecked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +62,22 @@ class JobListener(Protocol):
         """Bytes of weights, or steps of a check."""
 
 
-def work(job: Job, told: JobListener) -> Manifest | CheckFigures:
+def work(job: Job, told: JobListener) -> Comparison | CheckFigures:
     """Does the job. Raises what `add_model` or `check` raise, with the file's name in it."""
-    if isinstance(job, AddModel):
-        with open_store(Path(job.home)) as store:
-            return add_model(store, Path(job.file), job.name, job.wishes, told.so_far, told.doing)
-    return _check(job, told)
+    return _add(job, told) if isinstance(job, AddModel) else _check(job, told)
+
+
+def _add(job: AddModel, told: JobListener) -> Comparison:
+    comparing = Comparing(_items(job.inputs), job.unchecked)
+    file = Path(job.file)
+    with open_store(Path(job.home)) as store:
+        return add_model(store, file, job.name, job.wishes, told.so_far, comparing, told.doing)
 
 
 def _check(job: CheckModel, told: JobListener) -> CheckFigures:
     from orchestrator.segmentation.checking.check import check
 
-    items = _items(Path(job.inputs)) if job.inputs else None
+    items = _items(job.inputs)
     with naming_file(Path(job.file)):
         return check(
             Path(job.file),
@@ -81,34 +90,37 @@ def _check(job: CheckModel, told: JobListener) -> CheckFigures:
         )
 
 
-def _items(inputs: Path) -> list[dict[str, Any]]:
+def _items(inputs: str | None) -> tuple[dict[str, Any], ...] | None:
     """The file's items: numbered ones, or else the one that it is."""
+    if inputs is None:
+        return None
     from crowdpipe.items_file import read_arrays, split_items
 
-    return split_items(inputs, read_arrays(inputs), ())[1]
+    return tuple(split_items(Path(inputs), read_arrays(Path(inputs)), ())[1])
 
 
-def to_message(found: Manifest | CheckFigures) -> Any:
+def to_message(found: Comparison | CheckFigures) -> Any:
     """What JSON carries of a job's result. It has no infinity: the largest float stands for it."""
-    if isinstance(found, Manifest):
-        return to_plain(found)
-    items = (replace(item, difference=min(item.difference, _MOST)) for item in found.items)
-    return to_plain(replace(found, items=tuple(items)))
+    return to_plain(_with_differences(found, lambda difference: min(difference, _MOST)))
 
 
-def from_message(job: Job, plain: Any) -> Manifest | CheckFigures:
+def from_message(job: Job, plain: Any) -> Comparison | CheckFigures:
     """A job's result, from what the other process sent."""
-    if isinstance(job, AddModel):
-        manifest: Manifest = from_plain(Manifest, plain)
-        return manifest
     from orchestrator.segmentation.checking.check import CheckFigures
+    from orchestrator.segmentation.checking.comparing import Comparison
 
-    found: CheckFigures = from_plain(CheckFigures, plain)
-    items = (
-        replace(item, difference=float("inf") if item.difference >= _MOST else item.difference)
-        for item in found.items
+    found = from_plain(Comparison if isinstance(job, AddModel) else CheckFigures, plain)
+    restored: Comparison | CheckFigures = _with_differences(
+        found, lambda difference: math.inf if difference >= _MOST else difference
     )
-    return replace(found, items=tuple(items))
+    return restored
+
+
+def _with_differences(found: Any, change: Callable[[float], float]) -> Any:
+    if hasattr(found, "items"):
+        items = (replace(item, difference=change(item.difference)) for item in found.items)
+        return replace(found, items=tuple(items))
+    return replace(found, difference=change(found.difference))
 
 
 _MOST = sys.float_info.max

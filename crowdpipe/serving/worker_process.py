@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from crowdpipe.serving.model_work import AddModel, CheckModel, Job, JobListener, from_message
 from wire.errors import InvalidModel, OperatorError, UserError, from_kind
-from wire.manifest import Manifest
 from wire.record import encode
 
 if TYPE_CHECKING:
     from orchestrator.segmentation.checking.check import CheckFigures
+    from orchestrator.segmentation.checking.comparing import Comparison
 
 _FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT}
@@ -34,9 +34,9 @@ class WorkerFault(Exception):
     """The other process failed by a fault of ours; holds its traceback."""
 
 
-def add_apart(job: AddModel, told: JobListener) -> Manifest:
+def add_apart(job: AddModel, told: JobListener) -> Comparison:
     """As `add_model`, in a process of its own. Raises also `OperatorError` if that is killed."""
-    return cast(Manifest, _done_apart(job, told))
+    return cast("Comparison", _done_apart(job, told))
 
 
 def check_apart(job: CheckModel, told: JobListener) -> CheckFigures:

@@ -106,6 +106,8 @@ def _starts(flow: Dataflow, roles: Roles, types: Types, options: SegmentOptions)
         _check_cuttable(places, costs.places, options.cut_after)
     else:
         places = choose(costs, options.max_segment_nbytes, options.segments)
+        if options.segments is None and len(places) + 1 < options.least_segments:
+            places = choose(costs, options.max_segment_nbytes, options.least_segments)
         if options.segments is not None and len(places) + 1 < options.segments:
             raise UserError(f"the model can be cut into at most {len(places) + 1} segments")
     return (0, *(trunk[place - 1] + 1 for place in places))
