@@ -48,7 +48,10 @@ def test_a_signal_is_obeyed_while_a_model_is_added(
     assert out == f"Stopped (interrupted by {signal.Signals(number).name}).\n"
 
 
-def test_no_worker_outlives_a_command_that_is_killed(process_tree: Start, endless: Path) -> None:
+def test_no_worker_outlives_a_command_that_is_killed(
+    process_tree: Start, endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what is killed leaves its folders behind
     tree = process_tree("model", "check", endless)
     wait_until(lambda: works(tree), "the worker")
     tree.process.kill()
