@@ -152,8 +152,8 @@ class _Steps:
 def _made_up(path: Path, manifest: Manifest, options: SegmentOptions) -> list[Feeds]:
     model = normalise(open_model(path)).model
     types = infer_types(model, dataflow(model.graph), options)
-    found = accepted(_whole(path), manifest, input_ranges(model, types), GENERATED_ITEMS)
-    return list(found)
+    ranges = input_ranges(model, types)
+    return list(accepted(_whole(path), manifest, ranges, GENERATED_ITEMS, types.relations))
 
 
 def _whole(path: Path) -> onnxruntime.InferenceSession:

@@ -1,0 +1,88 @@
+"""The bounds of the inputs' dimensions: as wide as the model can take, and in its relations.
+
+What a dimension's name says of others ("past + 1") always holds. What the graph says (a mask that
+is added to scores) is a relation where the bounds do not fit without it: a size of 1 would be
+broadcast. Where relations do not help, one limit for all is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from orchestrator.segmentation.reading.walk import Dataflow
+from orchestrator.segmentation.typing.bounds_fit import largest_fitting
+from orchestrator.segmentation.typing.related_bounds import related_bounds
+from orchestrator.segmentation.typing.relations import Relations, relations_of
+from orchestrator.segmentation.typing.shape_inference import ShapeInference
+from orchestrator.segmentation.typing.size_flow import follow_sizes, named_equations
+from orchestrator.segmentation.typing.size_range import SizeRange
+
+
+@dataclass(frozen=True, slots=True)
+class FittingBounds:
+    """`free` are the bounds of the dimensions from which all others follow by `relations`, and
+    `limits` the wished bounds of such others; at `sizes` the model's shapes were inferred."""
+
+    free: dict[str, int]
+    relations: Relations
+    limits: dict[str, int]
+    sizes: dict[str, int]
+    notes: tuple[str, ...]
+
+    @property
+    def reach(self) -> SizeRange:
+        """All sizes that inputs may have."""
+        return SizeRange(self.free, self.relations, self.limits)
+
+
+def fitting_bounds(
+    asking: ShapeInference, flow: Dataflow, wide: dict[str, int], wished: Collection[str]
+) -> FittingBounds:
+    """`wide` are wishes and defaults. Raises `UserError` for wishes that contradict each other."""
+    named = relations_of(*named_equations(wide), wished)
+    first = _Attempt(asking, wide, wished, named)
+    if first.fits(first.bounds):
+        return first.found(first.bounds)
+    known = follow_sizes(flow, asking.named_values, wide)
+    related = relations_of(known.equations, known.book, wished)
+    if related.following.keys() > named.following.keys():
+        second = _Attempt(asking, wide, wished, related)
+        bounds = second.lowered()
+        if second.fits(bounds):
+            return second.found(bounds)
+    return first.found(first.lowered())
+
+
+class _Attempt:
+    """One set of relations, and the bounds that it gives."""
+
+    def __init__(
+        self,
+        asking: ShapeInference,
+        wide: dict[str, int],
+        wished: Collection[str],
+        relations: Relations,
+    ) -> None:
+        self._asking, self._wished = asking, wished
+        self._relations = relations
+        self._limits = {n: wide[n] for n in relations.following if n in wished}
+        self.bounds = related_bounds(wide, wished, relations)
+
+    def fits(self, bounds: dict[str, int]) -> bool:
+        sizes = self._relations.completed(bounds)
+        return sizes is not None and self._asking.fits(sizes)
+
+    def lowered(self) -> dict[str, int]:
+        return largest_fitting(self.bounds, self._wished, self.fits)
+
+    def found(self, bounds: dict[str, int]) -> FittingBounds:
+        sizes = self._relations.completed(bounds) or bounds
+        notes = tuple(_note(n, size) for n, size in bounds.items() if size < self.bounds[n])
+        return FittingBounds(bounds, self._relations, self._limits, sizes, notes)
+
+
+def _note(name: str, size: int) -> str:
+    return (
+        f"dimension {name!r} is bounded at {size}: at more the model's shapes contradict each other"
+    )

@@ -1,0 +1,71 @@
+"""Which of the inputs' dimensions follow from others.
+
+A model adds a mask [total] to scores over past + sequence: then `total` follows, and only the two
+others are free. Whether a relation holds is not decided here: whoever infers shapes tries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.segmentation.typing.formulas import FormulaBook, Term, integer_at, names_of
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """The dimensions that follow from others, by name: terms of free ones only."""
+
+    following: Mapping[str, Term] = field(default_factory=dict)
+
+    def completed(self, sizes: Mapping[str, int]) -> dict[str, int] | None:
+        """`sizes` with what follows from the free ones; None where there is no such size."""
+        found = dict(sizes)
+        for name, term in self.following.items():
+            if names_of(term) <= sizes.keys():
+                size = integer_at(term, sizes)
+                if size is None:
+                    return None
+                found[name] = size
+        return found
+
+    def free(self, names: Collection[str]) -> list[str]:
+        """The free dimensions behind `names`, once each."""
+        found = (names_of(self.following.get(name, name)) for name in sorted(names))
+        return list(dict.fromkeys(one for some in found for one in sorted(some)))
+
+
+def relations_of(
+    equations: Sequence[tuple[Term, Term]], book: FormulaBook, wished: Collection[str]
+) -> Relations:
+    """Solves each equation for a dimension that stands alone on a side. Of two that are equal the
+    first one is free, or the wished one. What cannot be solved so is left out."""
+    following: dict[str, Term] = {}
+    for pair in equations:
+        a, b = (book.replaced(side, following) for side in pair)
+        solved = None if a is None or b is None else _solved(a, b, book.names, wished)
+        if solved is None:
+            continue
+        name, term = solved
+        for other, known in following.items():
+            replaced = book.replaced(known, {name: term})
+            following[other] = known if replaced is None else replaced
+        following[name] = term
+    return Relations(following)
+
+
+def _solved(
+    a: Term, b: Term, order: Sequence[str], wished: Collection[str]
+) -> tuple[str, Term] | None:
+    """The name that follows, and from what."""
+    choices = [
+        (name, term)
+        for name, term in ((a, b), (b, a))
+        if isinstance(name, str) and name not in names_of(term) and _may_be(term, name in wished)
+    ]
+    return max(choices, key=lambda one: (one[0] not in wished, order.index(one[0])), default=None)
+
+
+def _may_be(term: Term, wished: bool) -> bool:
+    """A constant is no size that could give way to a wish."""
+    return not isinstance(term, float | int) or (isinstance(term, int) and term > 0 and not wished)

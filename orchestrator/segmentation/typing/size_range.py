@@ -1,0 +1,71 @@
+"""The greatest value of a term over all sizes that inputs may have.
+
+All are tried where they are few; else intervals bound it, never below the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from orchestrator.segmentation.typing.formulas import (
+    MAX_POINTS,
+    Interval,
+    Term,
+    interval_of,
+    names_of,
+    value_at,
+)
+from orchestrator.segmentation.typing.relations import Relations
+
+
+class SizeRange:
+    """Free dimensions from 1 to their `bounds`; those that follow where they are sizes, and at most
+    their `limits`."""
+
+    def __init__(
+        self, bounds: Mapping[str, int], relations: Relations, limits: Mapping[str, int]
+    ) -> None:
+        self._bounds = dict(bounds)
+        self._relations = relations
+        self._limits = dict(limits)
+        self._known: dict[Term, int | None] = {}
+
+    def most(self, term: Term) -> int | None:
+        """None if the term is a size nowhere."""
+        if isinstance(term, int | float):
+            return int(term)
+        if term not in self._known:
+            self._known[term] = self._most(term)
+        return self._known[term]
+
+    def _most(self, term: Term) -> int | None:
+        free = self._relations.free(names_of(term))
+        if math.prod(self._bounds[name] for name in free) <= MAX_POINTS:
+            return self._most_of_all(term, free)
+        top = interval_of(term, self._ranges())[1]
+        return int(top) if math.isfinite(top) and top >= 0 else None
+
+    def _most_of_all(self, term: Term, free: list[str]) -> int | None:
+        axes = [np.arange(1, self._bounds[name] + 1, dtype=np.float64) for name in free]
+        sizes: dict[str, Any] = dict(zip(free, np.ix_(*axes), strict=True))
+        allowed = np.array(True)
+        for name, following in self._relations.following.items():
+            if names_of(following) <= set(free):
+                sizes[name] = value_at(following, sizes)
+                limit = self._limits.get(name, math.inf)
+                allowed = allowed & (sizes[name] >= 0) & (sizes[name] <= limit)
+        values = np.asarray(value_at(term, sizes))
+        good = np.isfinite(values) & (values >= 0) & allowed
+        top = np.max(np.where(good, values, -1))
+        return int(top) if top >= 0 else None
+
+    def _ranges(self) -> dict[str, Interval]:
+        ranges: dict[str, Interval] = {n: (1.0, float(b)) for n, b in self._bounds.items()}
+        for name, following in self._relations.following.items():
+            low, high = interval_of(following, ranges)
+            ranges[name] = (max(low, 0.0), min(high, self._limits.get(name, math.inf)))
+        return ranges
