@@ -33,19 +33,25 @@ def candidate_sizes(manifest: Manifest, relations: Relations = UNRELATED) -> Ite
 
 
 def _wishes(bounds: Sizes, manifest: Manifest, relations: Relations) -> Iterator[Sizes]:
-    """Perhaps beyond the bounds. What related dimensions promise is tried after the first size,
-    unless it is too much for a check."""
-    top = max(bounds.values(), default=1)
+    """Perhaps beyond the bounds."""
+    if relations.following:
+        yield from _related(bounds, manifest, relations)
+    for size in (*SIZES, max(bounds.values(), default=1), *MORE_SIZES):
+        yield from (rule(size, bounds, manifest.inputs) for rule in RULES)
+
+
+def _related(bounds: Sizes, manifest: Manifest, relations: Relations) -> Iterator[Sizes]:
+    """Sizes that agree; what the bounds promise after the first, unless it is too much to try."""
+    top = max(bounds.values())
     largest = max(segment.peak_activation_nbytes for segment in manifest.segments)
-    promised = [top] if relations.following and largest <= MAX_PROMISED_NBYTES else []
-    for size in (SIZES[0], *promised, *SIZES[1:], top, *MORE_SIZES):
+    promised = [top] if largest <= MAX_PROMISED_NBYTES else []
+    for size in (SIZES[0], *promised, *SIZES[1:]):
         made = [rule(size, bounds, manifest.inputs) for rule in RULES]
         alone = _alone(bounds, relations) if size == top else []
-        for sizes in (*made[:1], *alone, *made[1:]):
-            related = relations.completed(sizes)
-            if related is not None:
-                yield related
-        yield from made
+        for sizes in (made[0], *alone, *made[1:]):
+            completed = relations.completed(sizes)
+            if completed is not None:
+                yield completed
 
 
 def _alone(bounds: Sizes, relations: Relations) -> list[Sizes]:

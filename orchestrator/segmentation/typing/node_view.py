@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -72,9 +73,12 @@ class NodeView:
     def __init__(self, proto: onnx.NodeProto, known: KnownTerms) -> None:
         self.proto = proto
         self._known = known
-        self._attributes = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
         self.make = known.book.make
         self.chain = known.book.chain
+
+    @cached_property
+    def _attributes(self) -> dict[str, Any]:
+        return {a.name: onnx.helper.get_attribute_value(a) for a in self.proto.attribute}
 
     def has(self, place: int) -> bool:
         return place < len(self.proto.input) and bool(self.proto.input[place])
@@ -123,6 +127,12 @@ class NodeView:
     def axes(self, place: int) -> list[int] | None:
         """The axes that an operator names: in an attribute, or since some opset in an input."""
         return self.integers(place) if self.has(place) else self.listed("axes")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an input has a size that is not fixed."""
+        shapes = (self.dims(place) for place in range(len(self.proto.input)))
+        return any(not isinstance(size, int) for shape in shapes for size in shape or ())
 
     @property
     def makes_integers(self) -> bool:

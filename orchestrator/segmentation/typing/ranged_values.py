@@ -57,6 +57,7 @@ class _Widening:
 
     def __init__(self, known: KnownTerms, reach: SizeRange, sizes: dict[str, int]) -> None:
         self._known, self._reach, self._sizes = known, reach, sizes
+        self._at: dict[Term, int | None] = {}
         self.unknown: list[str] = []
 
     def widened(self, name: str, value: ValueType) -> ValueType:
@@ -72,9 +73,11 @@ class _Widening:
         return self._at_most(value, value.sizes, terms)
 
     def _trusted(self, term: Term | None, size: int | None) -> Term | None:
-        if term is None or size is None or integer_at(term, self._sizes) == size:
+        if term is None or size is None:
             return term
-        return None
+        if term not in self._at:
+            self._at[term] = integer_at(term, self._sizes)
+        return term if self._at[term] == size else None
 
     def _at_most(self, value: ValueType, at: tuple[int | None, ...], terms: Sizes) -> ValueType:
         pairs = zip(terms, at, strict=True)

@@ -18,6 +18,22 @@ from wire.elements import Element, element
 from wire.errors import InvalidModel, Malformed
 
 
+class _Asked:
+    """Both inferences of a model whose inputs have sizes; ONNX Runtime's when it is wanted."""
+
+    def __init__(
+        self, bounded: onnx.ModelProto, named: dict[str, onnx.TypeProto], flow: Dataflow
+    ) -> None:
+        self._bounded, self._flow = bounded, flow
+        inferred = _inferred_at_bounds(bounded)
+        self.agree = bool(inferred)
+        self.values = _merge(named, inferred)
+
+    @cached_property
+    def answers(self) -> dict[str, ValueType]:
+        return ask_runtime(self._bounded, self._flow)
+
+
 class ShapeInference:
     """Both inferences at some bounds. ONNX Runtime is asked only for what ONNX leaves open."""
 
@@ -25,6 +41,7 @@ class ShapeInference:
         self._model = named
         self._flow = flow
         self._named = _inferred(named)
+        self._last: tuple[dict[str, int], _Asked] | None = None
 
     @cached_property
     def _runtime_named(self) -> dict[str, ValueType]:
@@ -32,11 +49,10 @@ class ShapeInference:
 
     def fits(self, symbols: dict[str, int]) -> bool:
         """Whether the shapes agree at these bounds, as far as anyone can tell."""
-        bounded = _bounded(self._model, symbols)
-        inferred = _inferred_at_bounds(bounded)
-        if not inferred or not self._has_vague(_merge(self._named, inferred)):
-            return bool(inferred)
-        return not self._runtime_named or bool(ask_runtime(bounded, self._flow))
+        asked = self._asked(symbols)
+        if not asked.agree or not self._has_vague(asked.values):
+            return asked.agree
+        return not self._runtime_named or bool(asked.answers)
 
     @cached_property
     def named_values(self) -> dict[str, ValueType]:
@@ -47,11 +63,17 @@ class ShapeInference:
         return values
 
     def at(self, symbols: dict[str, int]) -> dict[str, ValueType]:
-        bounded = _bounded(self._model, symbols)
-        values = _merge(self._named, _inferred_at_bounds(bounded))
-        if not self._has_vague(values):
-            return values
-        return _complete(values, self._runtime_named, ask_runtime(bounded, self._flow))
+        asked = self._asked(symbols)
+        if not self._has_vague(asked.values):
+            return asked.values
+        return _complete(asked.values, self._runtime_named, asked.answers)
+
+    def _asked(self, symbols: dict[str, int]) -> _Asked:
+        """What was asked last is known: whether bounds fit is asked before what they give."""
+        if self._last is None or self._last[0] != symbols:
+            bounded = _bounded(self._model, symbols)
+            self._last = (dict(symbols), _Asked(bounded, self._named, self._flow))
+        return self._last[1]
 
     def _has_vague(self, values: dict[str, ValueType]) -> bool:
         return any(_is_vague(values.get(name, ValueType())) for name in self._flow.producer)

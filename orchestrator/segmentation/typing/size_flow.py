@@ -15,7 +15,7 @@ from orchestrator.segmentation.reading.walk import Dataflow, Node
 from orchestrator.segmentation.typing.content_rules import CONTENT_RULES
 from orchestrator.segmentation.typing.formulas import FormulaBook, Term
 from orchestrator.segmentation.typing.node_view import MAX_CONTENT, KnownTerms, NodeView, Sizes
-from orchestrator.segmentation.typing.size_rules import SIZE_RULES
+from orchestrator.segmentation.typing.size_rules import EQUATING, SIZE_RULES
 from orchestrator.segmentation.typing.value_type import Dim, ValueType
 
 Told = TypeVar("Told")
@@ -50,7 +50,8 @@ def named_equations(
 def _follow_node(node: Node, known: KnownTerms, names: dict[str, Term | None]) -> None:
     view = NodeView(node.proto, known)
     kind = node.proto.op_type if node.proto.domain in _DOMAINS else ""
-    made = _told(SIZE_RULES.get(kind), view)
+    asked = _has_news(node, known, names) or (kind in EQUATING and view.is_open)
+    made = _told(SIZE_RULES.get(kind), view) if asked else None
     content = _told(CONTENT_RULES.get(kind), view)
     if content is not None and content.size > MAX_CONTENT:
         content = None
@@ -59,6 +60,15 @@ def _follow_node(node: Node, known: KnownTerms, names: dict[str, Term | None]) -
         dims = known.values.get(name, ValueType()).dims
         known.dims[name] = _agreed(dims, made if first else None, names)
         known.contents[name] = content if first else None
+
+
+def _has_news(node: Node, known: KnownTerms, names: dict[str, Term | None]) -> bool:
+    """Whether inference leaves a size open that has no name yet."""
+    for name in node.outputs:
+        dims = known.values.get(name, ValueType()).dims
+        if dims is None or not all(isinstance(dim, int) or dim in names for dim in dims):
+            return True
+    return False
 
 
 def _told(rule: Callable[[NodeView], Told | None] | None, view: NodeView) -> Told | None:

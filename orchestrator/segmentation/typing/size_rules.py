@@ -381,3 +381,5 @@ SIZE_RULES: dict[str, Rule] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
     "STFT": _stft,
 }
+EQUATING = frozenset((*_ELEMENTWISE.split(), "Concat", "Gemm", "MatMul", "MatMulInteger"))
+"""Operators that say which sizes must be equal."""
