@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.bounds_fit import largest_fitting
+from orchestrator.segmentation.typing.node_view import KnownTerms
 from orchestrator.segmentation.typing.related_bounds import related_bounds
-from orchestrator.segmentation.typing.relations import Relations, relations_of
+from orchestrator.segmentation.typing.relations import Relations, relations_of, violated
 from orchestrator.segmentation.typing.shape_inference import ShapeInference
 from orchestrator.segmentation.typing.size_flow import follow_sizes, named_equations
 from orchestrator.segmentation.typing.size_range import SizeRange
@@ -45,13 +46,32 @@ def fitting_bounds(
     if first.fits(first.bounds):
         return first.found(first.bounds)
     known = follow_sizes(flow, asking.named_values, wide)
-    related = relations_of(known.equations, known.book, wished)
-    if related.following.keys() > named.following.keys():
-        second = _Attempt(asking, wide, wished, related)
+    second = _related(asking, wide, wished, known, first)
+    if second is not None:
         bounds = second.lowered()
         if second.fits(bounds):
             return second.found(bounds)
     return first.found(first.lowered())
+
+
+def _related(
+    asking: ShapeInference,
+    wide: dict[str, int],
+    wished: Collection[str],
+    known: KnownTerms,
+    first: _Attempt,
+) -> _Attempt | None:
+    """With the relations that hold at the bounds only if dimensions follow; None if there are no
+    more than there were. One that follows may break the next, so they are looked for again."""
+    attempt, needed = first, list(named_equations(wide, known.book)[0])
+    for _ in known.equations:
+        sizes = attempt.sizes or wide
+        more = [one for one in violated(known.equations, sizes) if one not in needed]
+        if not more:
+            break
+        needed += more
+        attempt = _Attempt(asking, wide, wished, relations_of(needed, known.book, wished))
+    return None if attempt is first else attempt
 
 
 class _Attempt:
@@ -68,6 +88,11 @@ class _Attempt:
         self._relations = relations
         self._limits = {n: wide[n] for n in relations.following if n in wished}
         self.bounds = related_bounds(wide, wished, relations)
+
+    @property
+    def sizes(self) -> dict[str, int] | None:
+        """Of all dimensions at the bounds."""
+        return self._relations.completed(self.bounds)
 
     def fits(self, bounds: dict[str, int]) -> bool:
         sizes = self._relations.completed(bounds)

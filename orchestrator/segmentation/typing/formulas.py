@@ -22,7 +22,9 @@ Interval = tuple[float, float]
 POINTS = 640  # at which formulas are compared
 SMALL_RANGE = 8  # up to which every dimension is tried, also a batch of one
 MAX_POINTS = 1 << 18  # of a range that is tried whole: some milliseconds
-MAX_FORMULAS = 20_000  # of one model: with more, the rest stays unknown
+MAX_FORMULAS = 4_000  # of one model, 10 kB each: with more, the rest stays unknown
+MAX_DEPTH = 150  # of one formula, well below Python's own limit
+SHOWN_DEPTH = 5
 ANYTHING: Interval = (-math.inf, math.inf)
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%", "true_div": "/"}
 
@@ -34,11 +36,27 @@ class Formula:
     kind: str
     terms: tuple[Term, ...]
     names: frozenset[str] = field(repr=False)
+    depth: int = field(repr=False)
 
     def __str__(self) -> str:
-        texts = [f"({t})" if isinstance(t, Formula) else str(t) for t in self.terms]
-        sign = _SIGNS.get(self.kind)
-        return f" {sign} ".join(texts) if sign else f"{self.kind}({', '.join(texts)})"
+        return _text(self, SHOWN_DEPTH)
+
+
+def _text(term: Term, depth: int) -> str:
+    """As people write it, and no deeper: shared parts would fill a library."""
+    if not isinstance(term, Formula):
+        return str(term)
+    if depth == 0:
+        return "…"
+    texts = [_text(part, depth - 1) for part in term.terms]
+    sign = _SIGNS.get(term.kind)
+    if sign is None:
+        return f"{term.kind}({', '.join(texts)})"
+    return f" {sign} ".join(map(_grouped, term.terms, texts))
+
+
+def _grouped(term: Term, text: str) -> str:
+    return f"({text})" if isinstance(term, Formula) and term.kind in _SIGNS else text
 
 
 Term = float | str | Formula  # a number, a dimension, or a formula of them
@@ -53,16 +71,16 @@ def names_of(term: Term) -> frozenset[str]:
 
 def value_at(term: Term, sizes: Mapping[str, Any]) -> Any:
     """The value at `sizes`, which are numbers or arrays that broadcast; NaN where there is none."""
-    known: dict[int, Any] = {}
+    known: dict[Formula, Any] = {}
 
     def value(one: Term) -> Any:
         if isinstance(one, str):
             return sizes[one]
         if not isinstance(one, Formula):
             return float(one)
-        if id(one) not in known:
-            known[id(one)] = _applied(one.kind, [value(part) for part in one.terms])
-        return known[id(one)]
+        if one not in known:
+            known[one] = _applied(one.kind, [value(part) for part in one.terms])
+        return known[one]
 
     return value(term)
 
@@ -73,19 +91,22 @@ def integer_at(term: Term, sizes: Mapping[str, int]) -> int | None:
     return int(value) if math.isfinite(value) and value >= 0 else None
 
 
-def interval_of(term: Term, ranges: Mapping[str, Interval]) -> Interval:
-    """Between which numbers the value lies if each dimension is in its range by itself."""
-    known: dict[int, Interval] = {}
+def interval_of(
+    term: Term, ranges: Mapping[str, Interval], known: dict[Formula, Interval] | None = None
+) -> Interval:
+    """Between which numbers the value lies if each dimension is in its range by itself; `known`
+    keeps what was found for the same ranges."""
+    known = {} if known is None else known
 
     def interval(one: Term) -> Interval:
         if isinstance(one, str):
             return ranges[one]
         if not isinstance(one, Formula):
             return (float(one), float(one))
-        if id(one) not in known:
+        if one not in known:
             found = _INTERVALS[one.kind](*[interval(part) for part in one.terms])
-            known[id(one)] = ANYTHING if any(map(math.isnan, found)) else found
-        return known[id(one)]
+            known[one] = ANYTHING if any(map(math.isnan, found)) else found
+        return known[one]
 
     return interval(term)
 
@@ -119,7 +140,10 @@ class FormulaBook:
         key = (values + 0.0).tobytes()  # a zero has a sign, which is no difference here
         if key not in self._known:
             names = frozenset().union(*(names_of(term) for term in known))
-            made = Formula(kind, tuple(known), names)
+            depth = 1 + max(term.depth if isinstance(term, Formula) else 0 for term in known)
+            if depth > MAX_DEPTH:
+                return None
+            made = Formula(kind, tuple(known), names, depth)
             self._known[key], self._values[made] = made, values
         return self._known[key]
 

@@ -14,11 +14,13 @@ from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.fitting_bounds import FittingBounds
 from orchestrator.segmentation.typing.formulas import Term, integer_at
 from orchestrator.segmentation.typing.node_view import KnownTerms, Sizes
-from orchestrator.segmentation.typing.relations import Relations, relations_of
+from orchestrator.segmentation.typing.relations import Relations, relations_of, violated
 from orchestrator.segmentation.typing.shape_inference import ShapeInference
-from orchestrator.segmentation.typing.size_flow import follow_sizes
+from orchestrator.segmentation.typing.size_flow import follow_sizes, named_equations
 from orchestrator.segmentation.typing.size_range import SizeRange
 from orchestrator.segmentation.typing.value_type import ValueType
+
+SMALL_SIZES = (5, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,16 @@ def ranged_values(asking: ShapeInference, flow: Dataflow, found: FittingBounds) 
     widening = _Widening(known, reach, found.sizes)
     wide = {name: widening.widened(name, value) for name, value in values.items()}
     sampled = _sampled(asking, found, wide, widening.unknown) if widening.unknown else {}
-    relations = relations_of(known.equations, known.book, ())
-    return RangedValues(wide | sampled, symbols, relations, _notes(sampled))
+    return RangedValues(wide | sampled, symbols, _relations(known, symbols), _notes(sampled))
+
+
+def _relations(known: KnownTerms, symbols: dict[str, int]) -> Relations:
+    """Those without which the model does not run at its bounds, or at a few small sizes."""
+    needed = named_equations(symbols, known.book)[0]
+    for most in (*SMALL_SIZES, max(symbols.values(), default=1)):
+        sizes = {name: min(bound, most) for name, bound in symbols.items()}
+        needed += [one for one in violated(known.equations, sizes) if one not in needed]
+    return relations_of(needed, known.book, ())
 
 
 def _bound(name: str, found: FittingBounds, reach: SizeRange) -> int:

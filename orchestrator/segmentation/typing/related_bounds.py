@@ -83,7 +83,8 @@ def _lowered(
 def _contradiction(
     name: str, term: Term, sizes: Mapping[str, int], reached: str, asked: int
 ) -> UserError:
-    text = str(term) if len(str(term)) <= SHOWN else f"{str(term)[:SHOWN]}…"
+    text = str(term)
+    text = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
     at = ", ".join(f"{one}={sizes[one]}" for one in sorted(names_of(term)))
     return UserError(
         f"bounds contradict each other: dimension {name!r} is {text}, which is {reached} "

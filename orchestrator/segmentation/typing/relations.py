@@ -35,9 +35,20 @@ class Relations:
         return list(dict.fromkeys(one for some in found for one in sorted(some)))
 
 
-def relations_of(
-    equations: Sequence[tuple[Term, Term]], book: FormulaBook, wished: Collection[str]
-) -> Relations:
+Equations = Sequence[tuple[Term, Term]]
+
+
+def violated(equations: Equations, sizes: Mapping[str, int]) -> list[tuple[Term, Term]]:
+    """The equations that do not hold at these sizes; one side that is 1 would be broadcast."""
+    found = []
+    for a, b in equations:
+        values = {integer_at(a, sizes), integer_at(b, sizes)}
+        if len(values) > 1 and 1 not in values:
+            found.append((a, b))
+    return found
+
+
+def relations_of(equations: Equations, book: FormulaBook, wished: Collection[str]) -> Relations:
     """Solves each equation for a dimension that stands alone on a side. Of two that are equal the
     first one is free, or the wished one. What cannot be solved so is left out."""
     following: dict[str, Term] = {}

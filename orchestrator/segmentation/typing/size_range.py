@@ -13,8 +13,10 @@ import numpy as np
 
 from orchestrator.segmentation.typing.formulas import (
     MAX_POINTS,
+    Formula,
     Interval,
     Term,
+    integer_at,
     interval_of,
     names_of,
     value_at,
@@ -33,6 +35,9 @@ class SizeRange:
         self._relations = relations
         self._limits = dict(limits)
         self._known: dict[Term, int | None] = {}
+        self._at_bounds = relations.completed(bounds)
+        self._ranges = self._all_ranges()
+        self._intervals: dict[Formula, Interval] = {}
 
     def most(self, term: Term) -> int | None:
         """None if the term is a size nowhere."""
@@ -43,10 +48,12 @@ class SizeRange:
         return self._known[term]
 
     def _most(self, term: Term) -> int | None:
+        top = interval_of(term, self._ranges, self._intervals)[1]
+        if self._at_bounds and not self._limits and integer_at(term, self._at_bounds) == top:
+            return int(top)  # most sizes grow with the inputs: no more can be, and this is reached
         free = self._relations.free(names_of(term))
         if math.prod(self._bounds[name] for name in free) <= MAX_POINTS:
             return self._most_of_all(term, free)
-        top = interval_of(term, self._ranges())[1]
         return int(top) if math.isfinite(top) and top >= 0 else None
 
     def _most_of_all(self, term: Term, free: list[str]) -> int | None:
@@ -63,7 +70,7 @@ class SizeRange:
         top = np.max(np.where(good, values, -1))
         return int(top) if top >= 0 else None
 
-    def _ranges(self) -> dict[str, Interval]:
+    def _all_ranges(self) -> dict[str, Interval]:
         ranges: dict[str, Interval] = {n: (1.0, float(b)) for n, b in self._bounds.items()}
         for name, following in self._relations.following.items():
             low, high = interval_of(following, ranges)
