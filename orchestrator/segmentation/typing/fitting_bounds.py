@@ -8,7 +8,7 @@ broadcast. Where relations do not help, one limit for all is searched.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.bounds_fit import largest_fitting
@@ -23,13 +23,15 @@ from orchestrator.segmentation.typing.size_range import SizeRange
 @dataclass(frozen=True, slots=True)
 class FittingBounds:
     """`free` are the bounds of the dimensions from which all others follow by `relations`, and
-    `limits` the wished bounds of such others; at `sizes` the model's shapes were inferred."""
+    `limits` the wished bounds of such others; at `sizes` the model's shapes were inferred. `known`
+    are the terms of all values if nothing changed the bounds after these were found."""
 
     free: dict[str, int]
     relations: Relations
     limits: dict[str, int]
     sizes: dict[str, int]
     notes: tuple[str, ...]
+    known: KnownTerms | None = None
 
     @property
     def reach(self) -> SizeRange:
@@ -43,15 +45,16 @@ def fitting_bounds(
     """`wide` are wishes and defaults. Raises `UserError` for wishes that contradict each other."""
     named = relations_of(*named_equations(wide), wished)
     first = _Attempt(asking, wide, wished, named)
-    if first.fits(first.bounds):
-        return first.found(first.bounds)
-    known = follow_sizes(flow, asking.named_values, wide)
+    fits = first.fits(first.bounds)
+    known = follow_sizes(flow, asking.at(first.sizes) if fits else asking.named_values, wide)
+    if fits and not violated(known.equations, first.sizes):
+        return replace(first.found(first.bounds), known=known)
     second = _related(asking, wide, wished, known, first)
     if second is not None:
         bounds = second.lowered()
         if second.fits(bounds):
             return second.found(bounds)
-    return first.found(first.lowered())
+    return first.found(first.bounds if fits else first.lowered())
 
 
 def _related(
@@ -65,8 +68,7 @@ def _related(
     more than there were. One that follows may break the next, so they are looked for again."""
     attempt, needed = first, list(named_equations(wide, known.book)[0])
     for _ in known.equations:
-        sizes = attempt.sizes or wide
-        more = [one for one in violated(known.equations, sizes) if one not in needed]
+        more = [one for one in violated(known.equations, attempt.sizes) if one not in needed]
         if not more:
             break
         needed += more
@@ -84,15 +86,15 @@ class _Attempt:
         wished: Collection[str],
         relations: Relations,
     ) -> None:
-        self._asking, self._wished = asking, wished
+        self._asking, self._wide, self._wished = asking, wide, wished
         self._relations = relations
         self._limits = {n: wide[n] for n in relations.following if n in wished}
         self.bounds = related_bounds(wide, wished, relations)
 
     @property
-    def sizes(self) -> dict[str, int] | None:
-        """Of all dimensions at the bounds."""
-        return self._relations.completed(self.bounds)
+    def sizes(self) -> dict[str, int]:
+        """Of all dimensions at the bounds, as far as they agree."""
+        return self._relations.completed(self.bounds) or self._wide
 
     def fits(self, bounds: dict[str, int]) -> bool:
         sizes = self._relations.completed(bounds)

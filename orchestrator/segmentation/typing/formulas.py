@@ -69,9 +69,10 @@ def names_of(term: Term) -> frozenset[str]:
     return frozenset({term}) if isinstance(term, str) else frozenset()
 
 
-def value_at(term: Term, sizes: Mapping[str, Any]) -> Any:
-    """The value at `sizes`, which are numbers or arrays that broadcast; NaN where there is none."""
-    known: dict[Formula, Any] = {}
+def value_at(term: Term, sizes: Mapping[str, Any], known: dict[Formula, Any] | None = None) -> Any:
+    """The value at `sizes`, which are numbers or arrays that broadcast; NaN where there is none.
+    `known` keeps what was found at the same sizes."""
+    known = {} if known is None else known
 
     def value(one: Term) -> Any:
         if isinstance(one, str):
@@ -85,9 +86,11 @@ def value_at(term: Term, sizes: Mapping[str, Any]) -> Any:
     return value(term)
 
 
-def integer_at(term: Term, sizes: Mapping[str, int]) -> int | None:
+def integer_at(
+    term: Term, sizes: Mapping[str, int], known: dict[Formula, Any] | None = None
+) -> int | None:
     """As `value_at` for a size; None if it is none there."""
-    value = float(value_at(term, sizes))
+    value = float(value_at(term, sizes, known))
     return int(value) if math.isfinite(value) and value >= 0 else None
 
 

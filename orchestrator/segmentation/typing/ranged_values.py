@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.fitting_bounds import FittingBounds
-from orchestrator.segmentation.typing.formulas import Term, integer_at
+from orchestrator.segmentation.typing.formulas import Formula, Term, integer_at
 from orchestrator.segmentation.typing.node_view import KnownTerms, Sizes
 from orchestrator.segmentation.typing.relations import Relations, relations_of, violated
 from orchestrator.segmentation.typing.shape_inference import ShapeInference
@@ -38,7 +39,7 @@ def ranged_values(asking: ShapeInference, flow: Dataflow, found: FittingBounds) 
     reach = found.reach
     symbols = {name: _bound(name, found, reach) for name in found.sizes}
     values = asking.at(found.sizes)
-    known = follow_sizes(flow, values, symbols)
+    known = found.known or follow_sizes(flow, values, symbols)
     widening = _Widening(known, reach, found.sizes)
     wide = {name: widening.widened(name, value) for name, value in values.items()}
     sampled = _sampled(asking, found, wide, widening.unknown) if widening.unknown else {}
@@ -68,6 +69,7 @@ class _Widening:
     def __init__(self, known: KnownTerms, reach: SizeRange, sizes: dict[str, int]) -> None:
         self._known, self._reach, self._sizes = known, reach, sizes
         self._at: dict[Term, int | None] = {}
+        self._values: dict[Formula, Any] = {}
         self.unknown: list[str] = []
 
     def widened(self, name: str, value: ValueType) -> ValueType:
@@ -86,7 +88,7 @@ class _Widening:
         if term is None or size is None:
             return term
         if term not in self._at:
-            self._at[term] = integer_at(term, self._sizes)
+            self._at[term] = integer_at(term, self._sizes, self._values)
         return term if self._at[term] == size else None
 
     def _at_most(self, value: ValueType, at: tuple[int | None, ...], terms: Sizes) -> ValueType:

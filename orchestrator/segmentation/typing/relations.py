@@ -6,10 +6,17 @@ others are free. Whether a relation holds is not decided here: whoever infers sh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from orchestrator.segmentation.typing.formulas import FormulaBook, Term, integer_at, names_of
+from orchestrator.segmentation.typing.formulas import (
+    Formula,
+    FormulaBook,
+    Term,
+    integer_at,
+    names_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +42,16 @@ class Relations:
         return list(dict.fromkeys(one for some in found for one in sorted(some)))
 
 
+_INVERSES = {"add": "sub", "mul": "div"}
 Equations = Sequence[tuple[Term, Term]]
 
 
 def violated(equations: Equations, sizes: Mapping[str, int]) -> list[tuple[Term, Term]]:
     """The equations that do not hold at these sizes; one side that is 1 would be broadcast."""
     found = []
+    known: dict[Formula, Any] = {}
     for a, b in equations:
-        values = {integer_at(a, sizes), integer_at(b, sizes)}
+        values = {integer_at(a, sizes, known), integer_at(b, sizes, known)}
         if len(values) > 1 and 1 not in values:
             found.append((a, b))
     return found
@@ -54,7 +63,7 @@ def relations_of(equations: Equations, book: FormulaBook, wished: Collection[str
     following: dict[str, Term] = {}
     for pair in equations:
         a, b = (book.replaced(side, following) for side in pair)
-        solved = None if a is None or b is None else _solved(a, b, book.names, wished)
+        solved = None if a is None or b is None else _solved(a, b, book, wished)
         if solved is None:
             continue
         name, term = solved
@@ -66,15 +75,36 @@ def relations_of(equations: Equations, book: FormulaBook, wished: Collection[str
 
 
 def _solved(
-    a: Term, b: Term, order: Sequence[str], wished: Collection[str]
+    a: Term, b: Term, book: FormulaBook, wished: Collection[str]
 ) -> tuple[str, Term] | None:
     """The name that follows, and from what."""
-    choices = [
-        (name, term)
-        for name, term in ((a, b), (b, a))
-        if isinstance(name, str) and name not in names_of(term) and _may_be(term, name in wished)
-    ]
-    return max(choices, key=lambda one: (one[0] not in wished, order.index(one[0])), default=None)
+    for isolated in (_alone, _inside):
+        choices = [
+            (name, term)
+            for name, term in (*isolated(a, b, book), *isolated(b, a, book))
+            if name not in names_of(term) and _may_be(term, name in wished)
+        ]
+        if choices:
+            order = book.names
+            return max(choices, key=lambda one: (one[0] not in wished, order.index(one[0])))
+    return None
+
+
+def _alone(a: Term, b: Term, book: FormulaBook) -> Iterator[tuple[str, Term]]:
+    if isinstance(a, str):
+        yield a, b
+
+
+def _inside(a: Term, b: Term, book: FormulaBook, depth: int = 4) -> Iterator[tuple[str, Term]]:
+    """What stands in a sum or a product: batch * tokens = h * w is tokens = h * w // batch."""
+    yield from _alone(a, b, book)
+    inverse = _INVERSES.get(a.kind) if isinstance(a, Formula) else None
+    if inverse is None or depth == 0 or not isinstance(a, Formula):
+        return
+    for one, other in (a.terms, a.terms[::-1]):
+        rest = book.make(inverse, b, other)
+        if rest is not None:
+            yield from _inside(one, rest, book, depth - 1)
 
 
 def _may_be(term: Term, wished: bool) -> bool:

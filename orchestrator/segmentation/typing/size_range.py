@@ -37,6 +37,7 @@ class SizeRange:
         self._known: dict[Term, int | None] = {}
         self._at_bounds = relations.completed(bounds)
         self._ranges = self._all_ranges()
+        self._values: dict[Formula, Any] = {}
         self._intervals: dict[Formula, Interval] = {}
 
     def most(self, term: Term) -> int | None:
@@ -49,12 +50,22 @@ class SizeRange:
 
     def _most(self, term: Term) -> int | None:
         top = interval_of(term, self._ranges, self._intervals)[1]
-        if self._at_bounds and not self._limits and integer_at(term, self._at_bounds) == top:
+        if (
+            self._at_bounds
+            and not self._limits
+            and integer_at(term, self._at_bounds, self._values) == top
+        ):
             return int(top)  # most sizes grow with the inputs: no more can be, and this is reached
         free = self._relations.free(names_of(term))
         if math.prod(self._bounds[name] for name in free) <= MAX_POINTS:
             return self._most_of_all(term, free)
         return int(top) if math.isfinite(top) and top >= 0 else None
+
+    def _reached(self, term: Term) -> int | None:
+        """The value at the bounds, if inputs may have these together."""
+        if self._at_bounds is None or self._limits:
+            return None
+        return integer_at(term, self._at_bounds, self._values)
 
     def _most_of_all(self, term: Term, free: list[str]) -> int | None:
         axes = [np.arange(1, self._bounds[name] + 1, dtype=np.float64) for name in free]

@@ -145,8 +145,10 @@ def _windows(node: NodeView, weight: int | None) -> Sizes | None:
     if dims is None or not kernel or len(kernel) != len(dims) - 2:
         return None
     spatial = [_window_count(node, d, at, kernel[at]) for at, d in enumerate(dims[2:])]
-    channels = dims[1] if weight is None else (shape[0] if shape else None)
-    return (dims[0], channels, *spatial)
+    if weight is None or not shape:
+        return (dims[0], dims[1] if weight is None else None, *spatial)
+    node.equate(dims[1], node.make("mul", shape[1], node.attribute("group", 1)))
+    return (dims[0], shape[0], *spatial)
 
 
 def _window_count(node: NodeView, size: Term | None, at: int, kernel: Term | None) -> Term | None:
@@ -214,6 +216,8 @@ def _reshape(node: NodeView) -> Sizes | None:
         at = made.index(-1)
         others = [one for place, one in enumerate(made) if place != at]
         made[at] = _remaining(node, dims, others)
+    elif dims is not None:
+        node.equate(node.chain("mul", [1, *dims]), node.chain("mul", [1, *made]))
     return tuple(made)
 
 
@@ -381,5 +385,6 @@ SIZE_RULES: dict[str, Rule] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
     "STFT": _stft,
 }
-EQUATING = frozenset((*_ELEMENTWISE.split(), "Concat", "Gemm", "MatMul", "MatMulInteger"))
+_EXACT = {"Concat", "Conv", "Expand", "Gemm", "MatMul", "MatMulInteger", "Reshape"}
+EQUATING = frozenset(_ELEMENTWISE.split()) | _EXACT
 """Operators that say which sizes must be equal."""
