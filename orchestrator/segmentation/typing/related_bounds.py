@@ -36,20 +36,24 @@ def related_bounds(
 def _raised(
     term: Term, bounds: Mapping[str, int], defaults: Sequence[str], asked: int
 ) -> dict[str, int]:
-    """The defaults, one size for all that are too small, as little as reaches what is asked."""
+    """The defaults, one size for all that are too small: as little as reaches what is asked, and
+    then as much as is not beyond it. Nothing if no size reaches it."""
     growing = [name for name in defaults if bounds[name] > DEFAULT_BATCH] or defaults
 
-    def short(size: int) -> bool:
-        reached = integer_at(term, {**bounds, **{n: max(bounds[n], size) for n in growing}})
-        return reached is None or reached < asked
+    def reached(size: int) -> int:
+        grown = {name: max(bounds[name], size) for name in growing}
+        return integer_at(term, {**bounds, **grown}) or 0
 
-    if not growing or not short(1):
+    if reached(1) >= asked:
         return {}
     top = 1
-    while short(top) and top < MAX_RAISED:
+    while reached(top) < asked and top < MAX_RAISED:
         top *= 2
-    size = 1 + largest(top, short)
-    return {name: max(bounds[name], size) for name in growing}
+    if reached(top) < asked:
+        return {}
+    least = 1 + largest(top, lambda size: reached(size) < asked)
+    most = largest(2 * least, lambda size: reached(size) <= asked)
+    return {name: max(bounds[name], least, most) for name in growing}
 
 
 def _check_reached(name: str, term: Term, bounds: Mapping[str, int], asked: int) -> None:
@@ -64,7 +68,7 @@ def _lowered(
     """Each default at most what is left if all others are 1; a wished one must be possible."""
     least = dict.fromkeys(bounds, 1)
     found = {}
-    for one in names_of(term):
+    for one in sorted(names_of(term)):
 
         def within(size: int, one: str = one) -> bool:
             made = integer_at(term, {**least, one: size})

@@ -6,7 +6,7 @@ An operator without a rule makes sizes that nobody knows as terms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from orchestrator.segmentation.typing.formulas import Term
 from orchestrator.segmentation.typing.node_view import NodeView, Sizes
@@ -215,16 +215,22 @@ def _reshape(node: NodeView) -> Sizes | None:
     if -1 in made:
         at = made.index(-1)
         others = [one for place, one in enumerate(made) if place != at]
-        made[at] = _remaining(node, dims, others)
+        made[at] = None if dims is None else node.make("div", *_products(node, dims, others))
     elif dims is not None:
-        node.equate(node.chain("mul", [1, *dims]), node.chain("mul", [1, *made]))
+        node.equate(*_products(node, dims, made))
     return tuple(made)
 
 
-def _remaining(node: NodeView, dims: Sizes | None, others: list[Term | None]) -> Term | None:
-    if dims is None:
-        return None
-    return node.make("div", node.chain("mul", [1, *dims]), node.chain("mul", [1, *others]))
+def _products(
+    node: NodeView, a: Sequence[Term | None], b: Sequence[Term | None]
+) -> tuple[Term | None, Term | None]:
+    """Of two lists of sizes, without what is in both: a batch that stays is no part of a size."""
+    left, right = list(a), list(b)
+    for one in a:
+        if one is not None and one != 0 and one in right:
+            left.remove(one)
+            right.remove(one)
+    return node.chain("mul", [1, *left]), node.chain("mul", [1, *right])
 
 
 def _flatten(node: NodeView) -> Sizes | None:
