@@ -59,7 +59,7 @@ def _kept(node: NodeView) -> Content | None:
 
 
 def _cast(node: NodeView) -> Content | None:
-    return _one("trunc")(node) if node.makes_integers else node.content(0)
+    return node.content(0) if node.makes_reals else _one("trunc")(node)
 
 
 def _concat(node: NodeView) -> Content | None:
@@ -153,7 +153,7 @@ def _combined(node: NodeView, kind: str, parts: Sequence[Content | None]) -> Con
 
 
 def _div(node: NodeView) -> Content | None:
-    return _many("div" if node.makes_integers else "true_div")(node)
+    return _many("true_div" if node.makes_reals else "div")(node)
 
 
 def _mod(node: NodeView) -> Content | None:

@@ -7,7 +7,7 @@ long or not followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -24,19 +24,21 @@ from orchestrator.segmentation.typing.value_type import ValueType
 
 Sizes = tuple[Term | None, ...]
 Content = NDArray[Any]  # of objects: terms, and None for an element that is unknown
+_COUNTING = frozenset({"Shape", "Size"})  # integers, whatever they are of
 MAX_CONTENT = 64  # elements: shapes and what they are made from are no longer
 
 
 @dataclass(slots=True)
 class KnownTerms:
-    """By name of value: its dims, and its elements in order if they are few numbers; and which
-    terms must be equal (or one of them 1) for the model to run."""
+    """By name of value: its dims, and its elements if they are few numbers (`reals` has those that
+    are no integers by type); and which terms must be equal for the model to run."""
 
     flow: Dataflow
     values: dict[str, ValueType]
     book: FormulaBook
     dims: dict[str, Sizes | None] = field(default_factory=dict)
     contents: dict[str, Content | None] = field(default_factory=dict)
+    reals: set[str] = field(default_factory=set)
     equations: list[tuple[Term, Term]] = field(default_factory=list)
 
     def dims_of(self, name: str) -> Sizes | None:
@@ -46,8 +48,36 @@ class KnownTerms:
     def content_of(self, name: str) -> Content | None:
         tensor = self.flow.initializers.get(name)
         if tensor is not None and name not in self.contents:
-            self.contents[name] = numbers_in(tensor)
+            self._keep_tensor(name, tensor)
         return self.contents.get(name)
+
+    def _keep_tensor(self, name: str, tensor: onnx.TensorProto) -> None:
+        self.dims[name], self.contents[name] = tuple(tensor.dims), numbers_in(tensor)
+        if tensor.data_type not in INTEGERS:
+            self.reals.add(name)
+
+    def keep_content(self, view: NodeView, content: Content | None) -> None:
+        """What a node's first output holds."""
+        name = view.proto.output[0] if view.proto.output else ""
+        self.contents[name] = (
+            None if content is not None and content.size > MAX_CONTENT else content
+        )
+        if content is not None and view.makes_reals:
+            self.reals.add(name)
+
+    def inside(self, body: onnx.GraphProto) -> KnownTerms:
+        """What a body of a node sees: all that is known outside, and its own initializers."""
+        inner = replace(
+            self,
+            values={},
+            dims=dict(self.dims),
+            contents=dict(self.contents),
+            reals=set(self.reals),
+            equations=[],
+        )
+        for tensor in body.initializer:
+            inner._keep_tensor(tensor.name, tensor)
+        return inner
 
 
 def numbers_in(tensor: onnx.TensorProto) -> Content | None:
@@ -135,9 +165,18 @@ class NodeView:
         return any(not isinstance(size, int) for shape in shapes for size in shape or ())
 
     @property
-    def makes_integers(self) -> bool:
-        kind = self._known.values.get(self.proto.output[0], ValueType()).kind
-        return kind in INTEGERS
+    def makes_reals(self) -> bool:
+        """Whether the elements made from numbers are floats."""
+        kind, tensor = self.proto.op_type, self.tensor("value")
+        if kind == "Cast":
+            return self.attribute("to", 0) not in INTEGERS
+        if kind == "Constant":
+            return tensor.data_type not in INTEGERS if tensor else self.has_floats
+        return kind not in _COUNTING and not self._known.reals.isdisjoint(self.proto.input)
+
+    @property
+    def has_floats(self) -> bool:
+        return any(name.startswith("value_float") for name in self._attributes)
 
     def equate(self, a: Term | None, b: Term | None) -> None:
         """The model runs only where both are the same, or one is 1 and is broadcast."""

@@ -11,10 +11,12 @@ import ast
 from collections.abc import Callable
 from typing import TypeVar
 
+import onnx
+
 from orchestrator.segmentation.reading.walk import Dataflow, Node
 from orchestrator.segmentation.typing.content_rules import CONTENT_RULES
 from orchestrator.segmentation.typing.formulas import FormulaBook, Term
-from orchestrator.segmentation.typing.node_view import MAX_CONTENT, KnownTerms, NodeView, Sizes
+from orchestrator.segmentation.typing.node_view import KnownTerms, NodeView, Sizes
 from orchestrator.segmentation.typing.size_rules import EQUATING, SIZE_RULES
 from orchestrator.segmentation.typing.value_type import Dim, ValueType
 
@@ -51,15 +53,43 @@ def _follow_node(node: Node, known: KnownTerms, names: dict[str, Term | None]) -
     view = NodeView(node.proto, known)
     kind = node.proto.op_type if node.proto.domain in _DOMAINS else ""
     asked = _has_news(node, known, names) or (kind in EQUATING and view.is_open)
-    made = _told(SIZE_RULES.get(kind), view) if asked else None
+    made = _made(view, kind, known) if asked else []
     content = _told(CONTENT_RULES.get(kind), view)
-    if content is not None and content.size > MAX_CONTENT:
-        content = None
-    for name in node.outputs:
-        first = name == node.proto.output[0]
+    for at, name in enumerate(node.proto.output):
         dims = known.values.get(name, ValueType()).dims
-        known.dims[name] = _agreed(dims, made if first else None, names)
-        known.contents[name] = content if first else None
+        known.dims[name] = _agreed(dims, made[at] if at < len(made) else None, names)
+    known.keep_content(view, content)
+
+
+def _made(view: NodeView, kind: str, known: KnownTerms) -> list[Sizes | None]:
+    """Of each output; rules tell of the first one."""
+    if kind != "If":
+        return [_told(SIZE_RULES.get(kind), view)]
+    branches = [_branch(body, known) for body in _taken(view)]
+    return [_either(known, list(sizes)) for sizes in zip(*branches, strict=False)]
+
+
+def _taken(view: NodeView) -> list[onnx.GraphProto]:
+    """The bodies of an If, or the one that is taken where that is known."""
+    chosen = view.element(0)
+    left = {0: "then_branch", 1: "else_branch"}.get(chosen) if isinstance(chosen, int) else None
+    return [one.g for one in view.proto.attribute if one.HasField("g") and one.name != left]
+
+
+def _branch(body: onnx.GraphProto, known: KnownTerms) -> list[Sizes | None]:
+    """Of a body's outputs. What it says of dimensions holds only where it runs: it is left out."""
+    inner = known.inside(body)
+    for proto in body.node:
+        _follow_node(Node(0, proto, (), tuple(proto.output)), inner, {})
+    return [inner.dims_of(value.name) for value in body.output]
+
+
+def _either(known: KnownTerms, shapes: list[Sizes | None]) -> Sizes | None:
+    """The larger size on each axis of shapes that have as many."""
+    told = [shape for shape in shapes if shape is not None]
+    if len(told) < len(shapes) or len({len(shape) for shape in told}) != 1:
+        return None
+    return tuple(known.book.chain("max", list(sizes)) for sizes in zip(*told, strict=True))
 
 
 def _has_news(node: Node, known: KnownTerms, names: dict[str, Term | None]) -> bool:
@@ -84,10 +114,12 @@ def _agreed(
     dims: tuple[Dim, ...] | None, made: Sizes | None, names: dict[str, Term | None]
 ) -> Sizes | None:
     """What inference says of each size, and what a rule says of those that have a new name."""
-    if dims is None or (made is not None and len(made) != len(dims)):
-        return made if dims is None else (None,) * len(dims)
+    if dims is None:
+        return made
+    if made is None or len(made) != len(dims):
+        made = (None,) * len(dims)
     found: list[Term | None] = []
-    for dim, size in zip(dims, made or (None,) * len(dims), strict=True):
+    for dim, size in zip(dims, made, strict=True):
         term = names.setdefault(dim, size) if isinstance(dim, str) else dim
         found.append(size if term is None else term)
     return tuple(found)

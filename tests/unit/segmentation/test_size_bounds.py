@@ -112,6 +112,27 @@ def in_blocks() -> onnx.ModelProto:
     return of_length(nodes, numbers(step=100))
 
 
+def of_a_branch() -> onnx.ModelProto:
+    """The larger of what the two branches of an If make, in whole numbers and in real ones."""
+    whole = [node("Div", ["all", "length"], ["rows"]), node("ConstantOfShape", ["rows"], ["many"])]
+    real = [
+        node("Constant", [], ["step"], value_floats=[7.0]),
+        node("Cast", ["length"], ["real"], to=TensorProto.FLOAT),
+        node("Div", ["real", "step"], ["steps"]),
+        node("Ceil", ["steps"], ["up"]),
+        node("Cast", ["up"], ["count"], to=INT64),
+        node("ConstantOfShape", ["count"], ["few"]),
+    ]
+    then = helper.make_graph(whole, "short", [], [value("many", None)])
+    other = helper.make_graph(real, "long", [], [value("few", None)])
+    nodes = [
+        node("Squeeze", ["length"], ["one_length"]),
+        node("Less", ["one_length", "limit"], ["short"]),
+        node("If", ["short"], ["z"], then_branch=then, else_branch=other),
+    ]
+    return of_length(nodes, {**numbers(all=4096), "limit": np.array(200)})
+
+
 def most_nbytes(path: Path, lengths: int) -> int:
     """Over all lengths that the whole model takes."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -133,6 +154,7 @@ def most_nbytes(path: Path, lengths: int) -> int:
         padded_as_torch_writes_it,
         cut_from_a_table,
         in_blocks,
+        of_a_branch,
     ],
 )
 def test_an_output_is_bounded_by_the_most_that_any_length_gives(
