@@ -147,6 +147,11 @@ class NodeView:
         value = self._attributes.get(name)
         return [int(one) for one in value] if isinstance(value, Sequence) else None
 
+    def listed_terms(self, name: str) -> Sizes | None:
+        """As `listed`, where an input could hold the same."""
+        numbers = self.listed(name)
+        return None if numbers is None else tuple(numbers)
+
     def tensor(self, name: str) -> onnx.TensorProto | None:
         value = self._attributes.get(name)
         return value if isinstance(value, onnx.TensorProto) else None

@@ -17,7 +17,7 @@ from orchestrator.segmentation.reading.walk import Dataflow, Node
 from orchestrator.segmentation.typing.content_rules import CONTENT_RULES
 from orchestrator.segmentation.typing.formulas import FormulaBook, Term
 from orchestrator.segmentation.typing.node_view import KnownTerms, NodeView, Sizes
-from orchestrator.segmentation.typing.size_rules import EQUATING, SIZE_RULES
+from orchestrator.segmentation.typing.size_rules import EQUATING, SIZE_RULES, recurrent_sizes
 from orchestrator.segmentation.typing.value_type import Dim, ValueType
 
 Told = TypeVar("Told")
@@ -62,7 +62,9 @@ def _follow_node(node: Node, known: KnownTerms, names: dict[str, Term | None]) -
 
 
 def _made(view: NodeView, kind: str, known: KnownTerms) -> list[Sizes | None]:
-    """Of each output; rules tell of the first one."""
+    """Of each output; most rules tell of the first one."""
+    if kind in ("GRU", "LSTM", "RNN"):
+        return recurrent_sizes(view)
     if kind != "If":
         return [_told(SIZE_RULES.get(kind), view)]
     branches = [_branch(body, known) for body in _taken(view)]

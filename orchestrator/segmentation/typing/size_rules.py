@@ -10,6 +10,12 @@ from collections.abc import Callable, Sequence
 
 from orchestrator.segmentation.typing.formulas import Term
 from orchestrator.segmentation.typing.node_view import NodeView, Sizes
+from orchestrator.segmentation.typing.window_rules import (
+    global_pool,
+    stft,
+    transposed_windows,
+    windows,
+)
 
 Rule = Callable[[NodeView], Sizes | None]
 
@@ -84,8 +90,8 @@ def _concat(node: NodeView) -> Sizes | None:
 
 def _slice(node: NodeView) -> Sizes | None:
     dims = node.dims(0)
-    starts = node.listed_content(1) if node.has(1) else _terms(node.listed("starts"))
-    ends = node.listed_content(2) if node.has(2) else _terms(node.listed("ends"))
+    starts = node.listed_content(1) if node.has(1) else node.listed_terms("starts")
+    ends = node.listed_content(2) if node.has(2) else node.listed_terms("ends")
     if dims is None or starts is None or ends is None:
         return None
     axes = node.axes(3) or list(range(len(starts)))
@@ -96,10 +102,6 @@ def _slice(node: NodeView) -> Sizes | None:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         made[axis] = _sliced(node, dims[axis], start, end, step)
     return tuple(made)
-
-
-def _terms(numbers: list[int] | None) -> Sizes | None:
-    return None if numbers is None else tuple(numbers)
 
 
 def _sliced(
@@ -126,7 +128,7 @@ def _counted(node: NodeView, size: Term, place: Term | None) -> Term | None:
 
 def _pad(node: NodeView) -> Sizes | None:
     dims = node.dims(0)
-    pads = node.listed_content(1) if node.has(1) else _terms(node.listed("pads"))
+    pads = node.listed_content(1) if node.has(1) else node.listed_terms("pads")
     if dims is None or pads is None:
         return None
     axes = node.integers(3) if node.has(3) else list(range(len(dims)))
@@ -136,52 +138,6 @@ def _pad(node: NodeView) -> Sizes | None:
     for at, axis in enumerate(axes):
         made[axis] = node.chain("add", [dims[axis], pads[at], pads[at + len(axes)]])
     return tuple(made)
-
-
-def _windows(node: NodeView, weight: int | None) -> Sizes | None:
-    """Convolutions and poolings: how many windows lie on each axis behind the first two."""
-    dims, shape = node.dims(0), node.dims(weight) if weight is not None else None
-    kernel = _terms(node.listed("kernel_shape")) or (shape and shape[2:])
-    if dims is None or not kernel or len(kernel) != len(dims) - 2:
-        return None
-    spatial = [_window_count(node, d, at, kernel[at]) for at, d in enumerate(dims[2:])]
-    if weight is None or not shape:
-        return (dims[0], dims[1] if weight is None else None, *spatial)
-    node.equate(dims[1], node.make("mul", shape[1], node.attribute("group", 1)))
-    return (dims[0], shape[0], *spatial)
-
-
-def _window_count(node: NodeView, size: Term | None, at: int, kernel: Term | None) -> Term | None:
-    strides, dilations, pads = (node.listed(n) for n in ("strides", "dilations", "pads"))
-    stride, dilation = strides[at] if strides else 1, dilations[at] if dilations else 1
-    if node.text("auto_pad").startswith("SAME"):
-        return node.make("ceil", node.make("true_div", size, stride))
-    padding = pads[at] + pads[at + len(pads) // 2] if pads else 0
-    reach = node.make("add", node.make("mul", node.make("sub", kernel, 1), dilation), 1)
-    room = node.make("sub", node.make("add", size, padding), reach)
-    rounding = "ceil" if node.attribute("ceil_mode", 0) else "floor"
-    return node.make("add", node.make(rounding, node.make("true_div", room, stride)), 1)
-
-
-def _transposed_windows(node: NodeView) -> Sizes | None:
-    dims, shape = node.dims(0), node.dims(1)
-    if dims is None or shape is None or node.listed("output_shape"):
-        return None
-    kernel = _terms(node.listed("kernel_shape")) or shape[2:]
-    spatial = [_spread(node, d, at, kernel[at]) for at, d in enumerate(dims[2:])]
-    return (dims[0], node.make("mul", shape[1], node.attribute("group", 1)), *spatial)
-
-
-def _spread(node: NodeView, size: Term | None, at: int, kernel: Term | None) -> Term | None:
-    strides, dilations, pads = (node.listed(n) for n in ("strides", "dilations", "pads"))
-    stride, dilation = strides[at] if strides else 1, dilations[at] if dilations else 1
-    if node.text("auto_pad").startswith("SAME"):
-        return node.make("mul", size, stride)
-    more = node.listed("output_padding")
-    extra = (more[at] if more else 0) - (pads[at] + pads[at + len(pads) // 2] if pads else 0)
-    reach = node.make("add", node.make("mul", node.make("sub", kernel, 1), dilation), 1 + extra)
-    steps = node.make("mul", node.make("sub", size, 1), stride)
-    return node.make("add", steps, reach)
 
 
 def _resize(node: NodeView) -> Sizes | None:
@@ -203,7 +159,7 @@ def _resize(node: NodeView) -> Sizes | None:
 def _reshape(node: NodeView) -> Sizes | None:
     dims, wanted = (
         node.dims(0),
-        node.listed_content(1) if node.has(1) else _terms(node.listed("shape")),
+        node.listed_content(1) if node.has(1) else node.listed_terms("shape"),
     )
     if wanted is None:
         return None
@@ -260,7 +216,7 @@ def _split(node: NodeView) -> Sizes | None:
     if not dims:
         return None
     at = node.attribute("axis", 0) % len(dims)
-    parts = node.listed_content(1) if node.has(1) else _terms(node.listed("split"))
+    parts = node.listed_content(1) if node.has(1) else node.listed_terms("split")
     count = len(node.proto.output)
     first = parts[0] if parts else node.make("ceil", node.make("true_div", dims[at], count))
     return (*dims[:at], first, *dims[at + 1 :])
@@ -328,22 +284,13 @@ def _blocks(node: NodeView) -> Sizes | None:
     return (dims[0], node.make(kinds[0], dims[1], block * block), *spatial)
 
 
-def _global_pool(node: NodeView) -> Sizes | None:
-    dims = node.dims(0)
-    return None if dims is None else (*dims[:2], *[1] * (len(dims) - 2))
-
-
-def _stft(node: NodeView) -> Sizes | None:
-    """[batch, signal, 1 or 2] by a step to [batch, frames, bins, 2]."""
-    dims, step = node.dims(0), node.element(1)
-    window = node.dims(2)
-    frame = node.element(3) if node.has(3) else (window[0] if window else None)
-    if not dims:
-        return None
-    frames = node.make("div", node.make("sub", dims[1], frame), step)
-    half = node.make("add", node.make("div", frame, 2), 1)
-    bins = half if node.attribute("onesided", 1) else frame
-    return (dims[0], node.make("add", frames, 1), bins, 2)
+def recurrent_sizes(node: NodeView) -> list[Sizes | None]:
+    """Of the outputs of an LSTM, GRU or RNN: all steps, the last one, and its cells."""
+    steps, weight = node.dims(0), node.dims(2)
+    if steps is None or len(steps) != 3 or weight is None or node.attribute("layout", 0):
+        return []
+    last = (weight[0], steps[1], weight[2])
+    return [(steps[0], *last), last, last]
 
 
 _ELEMENTWISE = """
@@ -370,11 +317,11 @@ SIZE_RULES: dict[str, Rule] = {
     "Concat": _concat,
     "Slice": _slice,
     "Pad": _pad,
-    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), lambda node: _windows(node, 1)),
-    "QLinearConv": lambda node: _windows(node, 3),
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), lambda node: _windows(node, None)),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
-    "ConvTranspose": _transposed_windows,
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), lambda node: windows(node, 1)),
+    "QLinearConv": lambda node: windows(node, 3),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), lambda node: windows(node, None)),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), global_pool),
+    "ConvTranspose": transposed_windows,
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     "Reshape": _reshape,
     "Flatten": _flatten,
@@ -389,7 +336,7 @@ SIZE_RULES: dict[str, Rule] = {
     "Unsqueeze": _unsqueeze,
     "Gather": _gather,
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
-    "STFT": _stft,
+    "STFT": stft,
 }
 _EXACT = {"Concat", "Conv", "Expand", "Gemm", "MatMul", "MatMulInteger", "Reshape"}
 EQUATING = frozenset(_ELEMENTWISE.split()) | _EXACT
