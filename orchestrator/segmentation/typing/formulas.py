@@ -22,6 +22,7 @@ Interval = tuple[float, float]
 POINTS = 640  # at which formulas are compared
 SMALL_RANGE = 8  # up to which every dimension is tried, also a batch of one
 MAX_POINTS = 1 << 18  # of a range that is tried whole: some milliseconds
+MAX_VALUES = 1 << 23  # of all parts of a formula while it is tried: 64 MB
 MAX_FORMULAS = 4_000  # of one model, 10 kB each: with more, the rest stays unknown
 MAX_DEPTH = 150  # of one formula, well below Python's own limit
 SHOWN_DEPTH = 5
@@ -67,6 +68,18 @@ def names_of(term: Term) -> frozenset[str]:
     if isinstance(term, Formula):
         return term.names
     return frozenset({term}) if isinstance(term, str) else frozenset()
+
+
+def parts_of(term: Term) -> int:
+    """How many formulas a term is made of, itself included."""
+    seen: set[Formula] = set()
+    waiting = [term]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Formula) and one not in seen:
+            seen.add(one)
+            waiting += one.terms
+    return len(seen)
 
 
 def value_at(term: Term, sizes: Mapping[str, Any], known: dict[Formula, Any] | None = None) -> Any:

@@ -89,7 +89,8 @@ class _Widening:
             return term
         if term not in self._at:
             self._at[term] = integer_at(term, self._sizes, self._values)
-        return term if self._at[term] == size else None
+        bounded = self._at[term] == size and self._reach.most(term) is not None
+        return term if bounded else None
 
     def _at_most(self, value: ValueType, at: tuple[int | None, ...], terms: Sizes) -> ValueType:
         pairs = zip(terms, at, strict=True)

@@ -20,6 +20,7 @@ from orchestrator.segmentation.typing.node_view import KnownTerms, NodeView, Siz
 from orchestrator.segmentation.typing.size_rules import EQUATING, SIZE_RULES, recurrent_sizes
 from orchestrator.segmentation.typing.value_type import Dim, ValueType
 
+MAX_NUMBER = 1 << 31  # in a dimension's name
 Told = TypeVar("Told")
 _DOMAINS = ("", "ai.onnx", "com.microsoft")  # in which a name means the same operator
 _SIGNS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "div", ast.Div: "div"}
@@ -142,7 +143,8 @@ def _term_of(tree: ast.expr, book: FormulaBook, symbols: dict[str, int]) -> Term
     if isinstance(tree, ast.Name):
         return tree.id if tree.id in symbols else None
     if isinstance(tree, ast.Constant):
-        return tree.value if type(tree.value) is int else None
+        number = tree.value
+        return number if type(number) is int and number < MAX_NUMBER else None
     if isinstance(tree, ast.BinOp) and type(tree.op) in _SIGNS:
         parts = (_term_of(part, book, symbols) for part in (tree.left, tree.right))
         return book.make(_SIGNS[type(tree.op)], *parts)

@@ -13,12 +13,14 @@ import numpy as np
 
 from orchestrator.segmentation.typing.formulas import (
     MAX_POINTS,
+    MAX_VALUES,
     Formula,
     Interval,
     Term,
     integer_at,
     interval_of,
     names_of,
+    parts_of,
     value_at,
 )
 from orchestrator.segmentation.typing.relations import Relations
@@ -41,7 +43,7 @@ class SizeRange:
         self._intervals: dict[Formula, Interval] = {}
 
     def most(self, term: Term) -> int | None:
-        """None if the term is a size nowhere."""
+        """None if the term is a size nowhere, or nothing bounds it."""
         if isinstance(term, int | float):
             return int(term)
         if term not in self._known:
@@ -57,7 +59,8 @@ class SizeRange:
         ):
             return int(top)  # most sizes grow with the inputs: no more can be, and this is reached
         free = self._relations.free(names_of(term))
-        if math.prod(self._bounds[name] for name in free) <= MAX_POINTS:
+        points = math.prod(self._bounds[name] for name in free)
+        if points <= MAX_POINTS and points * parts_of(term) <= MAX_VALUES:
             return self._most_of_all(term, free)
         return int(top) if math.isfinite(top) and top >= 0 else None
 

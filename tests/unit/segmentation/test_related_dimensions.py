@@ -121,6 +121,17 @@ def test_a_dimension_that_follows_is_bounded_by_what_the_free_ones_give(
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["a*" + "9" * 3000, "1/0", "a + ((((", "a ** 9 ** 9", "a + b", "encoder-1"],
+)
+def test_a_name_that_only_looks_like_a_sum_is_a_name(name: str, tmp_path: Path) -> None:
+    inputs = [value("x", ["batch", "a"]), value("m", ["batch", name])]
+    nodes = [node("Concat", ["x", "m"], ["z"], axis=1)]
+    manifest = cut(model_of(ended(nodes), inputs, [value("y", None)]), tmp_path)
+    assert manifest.symbols[name] == 512
+
+
+@pytest.mark.parametrize(
     ("make", "wishes", "bounds"),
     [
         (past_and_sequence, {"total": 100}, {"past": 99, "sequence": 99}),

@@ -187,7 +187,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(steps, min_size=1, max_size=4))
 def test_any_arithmetic_on_a_length_is_bounded_by_its_greatest_result(
     chain: list[tuple[str, int, bool]],
