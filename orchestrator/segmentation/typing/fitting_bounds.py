@@ -46,7 +46,11 @@ def fitting_bounds(
     named = relations_of(*named_equations(wide), wished)
     first = _Attempt(asking, wide, wished, named)
     fits = first.fits(first.bounds)
-    known = follow_sizes(flow, asking.at(first.sizes) if fits else asking.named_values, wide)
+    known = follow_sizes(
+        flow,
+        asking.at(first.sizes) if fits else asking.named_values,
+        {name: max(size, first.sizes[name]) for name, size in wide.items()},
+    )
     if fits and not violated(known.equations, first.sizes):
         return replace(first.found(first.bounds), known=known)
     second = _related(asking, wide, wished, known, first)
@@ -104,7 +108,7 @@ class _Attempt:
         return largest_fitting(self.bounds, self._wished, self.fits)
 
     def found(self, bounds: dict[str, int]) -> FittingBounds:
-        sizes = self._relations.completed(bounds) or bounds
+        sizes = self._relations.completed(bounds) or {**self._wide, **bounds}
         notes = tuple(_note(n, size) for n, size in bounds.items() if size < self.bounds[n])
         return FittingBounds(bounds, self._relations, self._limits, sizes, notes)
 

@@ -86,6 +86,27 @@ def named_after_another() -> onnx.ModelProto:
     return model_of(ended(nodes), inputs, [value("y", None), value("kept", None)])
 
 
+def named_after_a_table() -> onnx.ModelProto:
+    """As `named_after_another`, with a table of 600 rows of which as many as past are read."""
+    nodes = [
+        node("Shape", ["past"], ["shape"]),
+        node("Slice", ["shape", "one", "two"], ["length"]),
+        node("Slice", ["table", "none", "length"], ["rows"]),
+        node("Concat", ["past", "now"], ["all"], axis=1),
+        node("ReduceSum", ["all"], ["z"]),
+        node("Neg", ["rows"], ["read"]),
+        relu("mask", "kept"),
+    ]
+    inputs = [
+        value("past", ["batch", "past"]),
+        value("now", ["batch", 1]),
+        value("mask", ["batch", "past + 1"]),
+    ]
+    outputs = [value("read", None), value("y", None), value("kept", None)]
+    weights = {name: np.array([number]) for name, number in (("none", 0), ("one", 1), ("two", 2))}
+    return model_of(ended(nodes), inputs, outputs, {**weights, "table": np.arange(600.0)})
+
+
 def fixed_by_a_weight() -> onnx.ModelProto:
     nodes = [node("MatMul", ["x", "w"], ["z"])]
     inputs = [value("x", ["batch", "features"])]
@@ -206,6 +227,14 @@ def test_all_that_is_within_the_bounds_runs_in_segments(tmp_path: Path) -> None:
         manifest = cutting.check(model, tmp_path, feeds, segments=2)
         for spec in manifest.inputs:
             assert feeds[spec.name].shape[1] <= manifest.symbols[spec.dims[1]]
+
+
+@pytest.mark.parametrize("past", [300, 5000])
+def test_what_ends_at_a_table_is_bounded_by_it_at_any_wish(past: int, tmp_path: Path) -> None:
+    wishes = {"past + 1": past + 1}
+    manifest = cut(named_after_a_table(), tmp_path, max_shape=wishes)
+    assert manifest.symbols["past"] == past
+    assert manifest.outputs[0].bound_nbytes == min(past, 600) * 8
 
 
 def test_only_sizes_that_agree_count_for_a_wished_bound(tmp_path: Path) -> None:
