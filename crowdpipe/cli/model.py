@@ -11,7 +11,7 @@ from crowdpipe.cli.model_check import check
 from crowdpipe.cli.options import Home, Json, example, home_of
 
 if TYPE_CHECKING:
-    from orchestrator.segmentation.checking.comparing import Comparison
+    from orchestrator.segmentation.checking.comparing import ModelComparison
     from wire.manifest import Manifest, TensorSpec
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
@@ -107,7 +107,7 @@ def add(
         say(f"note: {note}")
 
 
-def _compared(found: Comparison, skipped: bool) -> str:
+def _compared(found: ModelComparison, skipped: bool) -> str:
     """What was found out before it is served, in a sentence."""
     if skipped:
         return "Not compared with the whole model, as you asked."
@@ -119,7 +119,7 @@ def _compared(found: Comparison, skipped: bool) -> str:
     return f"{same}; off by {found.difference:.1e} with it on (limit {found.limit:.1e})."
 
 
-def _compared_plain(found: Comparison, skipped: bool) -> dict[str, Any] | None:
+def _compared_plain(found: ModelComparison, skipped: bool) -> dict[str, Any] | None:
     """JSON has no infinity: a difference of None says that no number tells it."""
     if skipped or not found.reproducible:
         return None

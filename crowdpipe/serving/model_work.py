@@ -19,7 +19,7 @@ from wire.record import from_plain, to_plain
 
 if TYPE_CHECKING:
     from orchestrator.segmentation.checking.check import CheckFigures
-    from orchestrator.segmentation.checking.comparing import Comparison
+    from orchestrator.segmentation.checking.comparing import ModelComparison
 
 CHECKED_NAME = "checked"
 
@@ -27,7 +27,7 @@ CHECKED_NAME = "checked"
 @dataclass(frozen=True, slots=True)
 class AddModel:
     """Cut `file`, compare it on the items of `inputs` (an .npz file; None: made up) unless
-    `unchecked`, and store it as `name` in the store of `home`. Gives a `Comparison`."""
+    `unchecked`, and store it as `name` in the store of `home`. Gives a `ModelComparison`."""
 
     type: ClassVar[str] = "add"
     home: str
@@ -62,12 +62,12 @@ class JobListener(Protocol):
         """Bytes of weights, or steps of a check."""
 
 
-def work(job: Job, told: JobListener) -> Comparison | CheckFigures:
+def work(job: Job, told: JobListener) -> ModelComparison | CheckFigures:
     """Does the job. Raises what `add_model` or `check` raise, with the file's name in it."""
     return _add(job, told) if isinstance(job, AddModel) else _check(job, told)
 
 
-def _add(job: AddModel, told: JobListener) -> Comparison:
+def _add(job: AddModel, told: JobListener) -> ModelComparison:
     comparing = Comparing(_items(job.inputs), job.unchecked)
     file = Path(job.file)
     with open_store(Path(job.home)) as store:
@@ -99,18 +99,18 @@ def _items(inputs: str | None) -> tuple[dict[str, Any], ...] | None:
     return tuple(split_items(Path(inputs), read_arrays(Path(inputs)), ())[1])
 
 
-def to_message(found: Comparison | CheckFigures) -> Any:
+def to_message(found: ModelComparison | CheckFigures) -> Any:
     """What JSON carries of a job's result. It has no infinity: the largest float stands for it."""
     return to_plain(_with_differences(found, lambda difference: min(difference, _MOST)))
 
 
-def from_message(job: Job, plain: Any) -> Comparison | CheckFigures:
+def from_message(job: Job, plain: Any) -> ModelComparison | CheckFigures:
     """A job's result, from what the other process sent."""
     from orchestrator.segmentation.checking.check import CheckFigures
-    from orchestrator.segmentation.checking.comparing import Comparison
+    from orchestrator.segmentation.checking.comparing import ModelComparison
 
-    found = from_plain(Comparison if isinstance(job, AddModel) else CheckFigures, plain)
-    restored: Comparison | CheckFigures = _with_differences(
+    found = from_plain(ModelComparison if isinstance(job, AddModel) else CheckFigures, plain)
+    restored: ModelComparison | CheckFigures = _with_differences(
         found, lambda difference: math.inf if difference >= _MOST else difference
     )
     return restored

@@ -14,7 +14,7 @@ from wire.manifest import BlobRef, Manifest
 from wire.record import encode
 
 if TYPE_CHECKING:
-    from orchestrator.segmentation.checking.comparing import Comparison
+    from orchestrator.segmentation.checking.comparing import ModelComparison
     from orchestrator.segmentation.options import SegmentOptions
 
 Progress = Callable[[int, int], None]
@@ -70,14 +70,14 @@ def add_model(
     progress: Progress | None = None,
     comparing: Comparing | None = None,
     doing: Doing | None = None,
-) -> Comparison:
+) -> ModelComparison:
     """Cut `file`, compare its segments with the whole, and store it as `name`, replacing what had
     that name.
 
     Raises `InvalidModel`, `InvalidName`, `UserError`, `StoreUnreachable` or `DiskFull`.
     """
     # onnx takes a while to import: only here, not for every command.
-    from orchestrator.segmentation.checking.comparing import Comparison, compared
+    from orchestrator.segmentation.checking.comparing import ModelComparison, compared
     from orchestrator.segmentation.segmenter import segment
 
     def keep(chunks: Iterable[bytes]) -> BlobRef:
@@ -86,7 +86,7 @@ def add_model(
     with naming_file(file):
         cut = segment(file, name, keep, options=wishes.options(), progress=progress, doing=doing)
         given = comparing or Comparing()
-        found = Comparison(cut)
+        found = ModelComparison(cut)
         if not given.skipped:
             if doing is not None:
                 doing("comparing")

@@ -23,7 +23,7 @@ from wire.record import encode
 
 if TYPE_CHECKING:
     from orchestrator.segmentation.checking.check import CheckFigures
-    from orchestrator.segmentation.checking.comparing import Comparison
+    from orchestrator.segmentation.checking.comparing import ModelComparison
 
 _FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT}
@@ -34,9 +34,9 @@ class WorkerFault(Exception):
     """The other process failed by a fault of ours; holds its traceback."""
 
 
-def add_apart(job: AddModel, told: JobListener) -> Comparison:
+def add_apart(job: AddModel, told: JobListener) -> ModelComparison:
     """As `add_model`, in a process of its own. Raises also `OperatorError` if that is killed."""
-    return cast("Comparison", _done_apart(job, told))
+    return cast("ModelComparison", _done_apart(job, told))
 
 
 def check_apart(job: CheckModel, told: JobListener) -> CheckFigures:

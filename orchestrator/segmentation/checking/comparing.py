@@ -34,6 +34,7 @@ from orchestrator.segmentation.cutting.randomness import is_random
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.complaints import telling_part
 from orchestrator.segmentation.reading.source import open_model
+from orchestrator.segmentation.reading.walk import all_nodes
 from wire.errors import InvalidModel
 from wire.manifest import Manifest
 
@@ -46,7 +47,7 @@ EXACT_ONLY_NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModelComparison:
     """`manifest` says what was found: its reference, and whether it is served exactly only.
     `difference` is the worst |a - b| / max(1, max|b|) with optimisation on, `limit` the least that
     was allowed; both 0.0 where nothing could be compared."""
@@ -63,7 +64,7 @@ def compared(
     folder: Path,
     options: SegmentOptions,
     items: Sequence[Feeds] | None = None,
-) -> Comparison:
+) -> ModelComparison:
     """The model at `path` against its segments, whose blobs are in `folder`, on `items` or on one
     that is made up.
 
@@ -74,9 +75,9 @@ def compared(
         items = made_up(path, manifest, options, GENERATED_ITEMS)
     else:
         try_whole(path, items)
-    if any(is_random(node) for node in open_model(path).model.graph.node):
+    if any(is_random(node) for node in all_nodes(open_model(path).model)):
         _chain(folder, manifest, items, DEFAULT)
-        return Comparison(manifest, reproducible=False)
+        return ModelComparison(manifest, reproducible=False)
     packed = manifest.nbytes <= PACKED_NBYTES
     fast, exact = (replace(mode, prepack=packed) for mode in (DEFAULT, EXACT))
     runs = run_all(path, items, under=(fast, exact))
@@ -105,7 +106,7 @@ def _check_same_bits(whole: Sequence[Outputs], chain: Sequence[Outputs]) -> None
         )
 
 
-def _comparison(manifest: Manifest, runs: Runs, chain: Sequence[Outputs]) -> Comparison:
+def _comparison(manifest: Manifest, runs: Runs, chain: Sequence[Outputs]) -> ModelComparison:
     reference, whole = reference_of(runs), next(iter(runs.values()))
     pairs = list(zip(chain, whole, strict=True))
     difference = max((compare(a, b) for a, b in pairs), default=0.0)
@@ -115,4 +116,4 @@ def _comparison(manifest: Manifest, runs: Runs, chain: Sequence[Outputs]) -> Com
     if beyond:
         note = EXACT_ONLY_NOTE.format(difference=difference, limit=limit)
         found = replace(found, exact_only=True, notes=(*found.notes, note))
-    return Comparison(found, difference, limit)
+    return ModelComparison(found, difference, limit)

@@ -28,8 +28,8 @@ def made_up(path: Path, manifest: Manifest, options: SegmentOptions, count: int)
     cannot load it, `InvalidInput` if it takes nothing that could be made up."""
     model = normalise(open_model(path)).model
     types = infer_types(model, dataflow(model.graph), options)
-    found = accepted(_whole(path), manifest, input_ranges(model, types), count)
-    return list(found)
+    ranges = input_ranges(model, types)
+    return accepted(_whole(path), manifest, ranges, count, types.relations)
 
 
 def _whole(path: Path) -> onnxruntime.InferenceSession:
