@@ -1,45 +1,67 @@
-"""How many connections an address may have, so that nobody takes them all.
+"""How many connections there may be, and which is closed so that another may come.
 
-An address that has shown a valid secret may have more than a stranger, and some of all connections
-are kept for such addresses. Counts only: closing is the protocol's affair.
+Whoever connects gets in, and is judged by the first request. While a connection serves a request
+that showed a secret, it counts for the user whose secret that is, wherever it comes from; before,
+between and without such requests it counts for its address, and is closed if room is needed and its
+address has the most of these. Some places are never left to users, so that who comes always finds
+one. Says which to close; closing is the protocol's affair. Not for several threads.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-MOST = 512  # of all addresses together
-RESERVE = 128  # of those, for addresses that have shown a valid secret
-STRANGERS_EACH, KNOWN_EACH = 32, 256
-REMEMBERED = 4096  # addresses that have
+from model_store.groups import Groups
+
+MOST = 512  # together
+RESERVE = 128  # of those, never serving
+EACH = 64  # that serve one user
+
+Connection = TypeVar("Connection", bound=Hashable)
 
 
-class ConnectionLimits:
+class ConnectionLimits(Generic[Connection]):
     def __init__(self) -> None:
-        self._open: Counter[str] = Counter()
-        self._total = 0
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._waiting: Groups[Connection] = Groups()  # by address
+        self._serving: Groups[Connection] = Groups()  # by user
 
-    def admit(self, address: str) -> bool:
-        """Whether one more may come from there; it then counts until it has `left`."""
-        known = address in self._known
-        most, each = (MOST, KNOWN_EACH) if known else (MOST - RESERVE, STRANGERS_EACH)
-        if self._total >= most or self._open[address] >= each:
-            return False
-        self._open[address] += 1
-        self._total += 1
-        return True
+    def admit(self, connection: Connection, address: str) -> Connection | None:
+        """It is here, from there, until it has `left`; returns what has to be closed for it."""
+        closed = None
+        if len(self._waiting) + len(self._serving) >= MOST:
+            closed = self._waiting.oldest_of_largest()
+            self._waiting.discard(closed)
+        self._waiting.add(connection, address)
+        return closed
 
-    def left(self, address: str) -> None:
-        """One that was admitted is over."""
-        self._total -= 1
-        self._open[address] -= 1
-        if not self._open[address]:
-            del self._open[address]
+    def serve(self, connection: Connection, user: str) -> Connection | None:
+        """It has shown the secret of `user`; returns what has to be closed for that: one of whoever
+        has the most, or itself if nobody has more than `user`, or `user` has enough."""
+        if connection not in self._waiting:
+            return None
+        self._waiting.discard(connection)
+        self._serving.add(connection, user)
+        closed = self._one_too_many(connection, user)
+        if closed is not None:
+            self._serving.discard(closed)
+        return closed
 
-    def know(self, address: str) -> None:
-        """It has shown a valid secret."""
-        self._known[address] = None
-        self._known.move_to_end(address)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+    def rest(self, connection: Connection, address: str) -> None:
+        """It has answered, and waits for another request."""
+        if connection in self._serving:
+            self._serving.discard(connection)
+            self._waiting.add(connection, address)
+
+    def left(self, connection: Connection) -> None:
+        """It is over. Twice does nothing."""
+        self._waiting.discard(connection)
+        self._serving.discard(connection)
+
+    def _one_too_many(self, connection: Connection, user: str) -> Connection | None:
+        if self._serving.size(user) > EACH:
+            return connection
+        if len(self._serving) <= MOST - RESERVE:
+            return None
+        others_have_more = self._serving.largest_size > self._serving.size(user)
+        return self._serving.oldest_of_largest() if others_have_more else connection

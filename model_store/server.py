@@ -58,9 +58,8 @@ class StoreServer:
             return
         listener = take_port(self.host, self.port)
         self.port = listener.getsockname()[1]
-        limits = ConnectionLimits()
-        app = create_app(self.blobs, self.manifests, self._authorise, limits.know)
-        server = _Server(_configuration(app, limits))
+        app = create_app(self.blobs, self.manifests, self._authorise)
+        server = _Server(_configuration(app))
         thread = threading.Thread(
             target=server.run, args=([listener],), name="model-store", daemon=True
         )
@@ -114,7 +113,8 @@ class _Server(uvicorn.Server):
             self.ready.set()
 
 
-def _configuration(app: object, limits: ConnectionLimits) -> uvicorn.Config:
+def _configuration(app: object) -> uvicorn.Config:
+    limits: ConnectionLimits[HttpProtocol] = ConnectionLimits()
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
         log_config=None,
