@@ -56,6 +56,7 @@ class HttpProtocol(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_since = None
+            self._limits.ask(self, self._address)
 
     def on_response_complete(self) -> None:
         self._limits.rest(self, self._address)

@@ -17,6 +17,7 @@ def come(limits: Limits, address: str, count: int) -> list[Connection]:
 def ask(limits: Limits, connection: Connection, user: str) -> Connection | None:
     """A new connection and its first request with a secret; returns what was closed for that."""
     limits.admit(connection, connection[0])
+    limits.ask(connection, connection[0])
     return limits.serve(connection, user)
 
 
@@ -43,6 +44,7 @@ def test_behind_one_address_too_who_comes_next_gets_in() -> None:
     come(limits, "same", MOST)
     newcomer = ("same", MOST)
     assert limits.admit(newcomer, "same") == ("same", 0)
+    limits.ask(newcomer, "same")
     assert limits.serve(newcomer, "phone") is None
 
 
@@ -51,6 +53,16 @@ def test_of_addresses_that_have_as_many_the_first_one_gives_way() -> None:
     for number in range(MOST):
         limits.admit(("anywhere", number), f"{number}")
     assert limits.admit(("phone", 0), "phone") == ("anywhere", 0)
+
+
+def test_one_with_a_request_that_nobody_has_looked_at_is_closed_after_those_without() -> None:
+    limits: Limits = ConnectionLimits()
+    come(limits, "same", MOST)
+    for number in range(MOST - 1):
+        limits.ask(("same", number), "same")
+    assert limits.admit(("new", 0), "new") == ("same", MOST - 1)
+    limits.ask(("new", 0), "new")
+    assert limits.admit(("phone", 0), "phone") == ("same", 0)
 
 
 def test_one_that_is_served_is_not_closed_however_many_come() -> None:
@@ -108,6 +120,7 @@ def test_who_left_makes_room_and_leaving_twice_makes_no_more() -> None:
 def test_one_that_was_closed_is_served_no_more() -> None:
     limits: Limits = ConnectionLimits()
     come(limits, "anywhere", MOST + 1)
+    limits.ask(("anywhere", 0), "anywhere")
     assert limits.serve(("anywhere", 0), "phone") is None
     limits.rest(("anywhere", 0), "anywhere")
     assert come(limits, "elsewhere", 1) == [("anywhere", 1)]

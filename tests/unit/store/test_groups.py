@@ -22,7 +22,8 @@ def test_the_largest_is_known_after_every_change(changes: list[tuple[bool, int, 
             groups.discard(member)
             seen.pop(member, None)
         sizes = {name: list(seen.values()).count(name) for name in "abc"}
-        assert len(groups) == len(seen) and all(member in groups for member in seen)
+        assert len(groups) == len(seen)
+        assert all(member in groups for member in seen)
         assert {name: groups.size(name) for name in "abc"} == sizes
         assert groups.largest_size == max(sizes.values())
         if seen:
