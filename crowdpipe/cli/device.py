@@ -66,7 +66,14 @@ def forget(name: Name, home: Home = None) -> None:
     Phones that were not heard of for long are forgotten by themselves (`crowdpipe up --help`).
     """
     from crowdpipe.cli.console import say
-    from crowdpipe.serving.forget_requests import ask_to_forget
+    from crowdpipe.serving.forget_requests import ask_to_forget, said_status
 
+    status = said_status(home_of(home), name)
     ask_to_forget(home_of(home), name)
-    say(f"{name} is forgotten.")
+    if status in (None, "offline"):
+        say(f"{name} is forgotten.")
+        return
+    say(
+        f"{name} is forgotten, but said last that it is {status}: if it is still there, it comes "
+        f"back by itself. To keep it out: crowdpipe device remove {name}"
+    )
