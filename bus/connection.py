@@ -332,9 +332,11 @@ class Connection:
 
     def _turned_away(self, code: ReasonCode) -> None:
         why = f"the broker at {self._broker.shown} refuses us: {code}"
-        if code.value in CREDENTIALS_REFUSED and not self._life.resumes:
-            error = Refused(f"{why}; check user and secret in the broker's address")
-            self._life.failed(error, time.monotonic())
+        if code.value in CREDENTIALS_REFUSED:
+            known = "the user was removed, or its secret is another by now"
+            check = "check user and secret in the broker's address"
+            error = Refused(f"{why}; {known if self._life.resumes else check}")
+            self._life.refused(error, time.monotonic())
         else:
             self._lose(why)
 

@@ -67,6 +67,7 @@ class ConnectionLife:
         self._lifecycle = Lifecycle(TABLE, "connection", "to the broker", State.NEW, 0.0)
         self._delay_s = policy.first_delay_s
         self._limit_at = 0.0
+        self._refused_since: float | None = None  # without another answer since
         self.resumes = False
         self.reason = ""
         self.error: CrowdpipeError | None = None
@@ -111,6 +112,7 @@ class ConnectionLife:
     def granted(self, now: float) -> None:
         self._lifecycle.move(State.UP, now, "every subscription is granted")
         self.resumes = True
+        self._refused_since = None
         self._delay_s = self._policy.first_delay_s
 
     def lost(self, reason: str, now: float) -> None:
@@ -118,9 +120,18 @@ class ConnectionLife:
         if not self.attached:
             return
         self._lifecycle.move(State.LOST, now, reason)
-        self.reason = reason
+        self.reason, self._refused_since = reason, None
         self.retry_at = now + self._delay_s * self._jitter()
         self._delay_s = min(self._policy.longest_delay_s, 2 * self._delay_s)
+
+    def refused(self, error: CrowdpipeError, now: float) -> None:
+        """The broker does not know us, or no more."""
+        since = now if self._refused_since is None else self._refused_since
+        if not self.resumes or now >= since + self._policy.refused_s:
+            self.failed(error, now)
+        elif self.attached:
+            self.lost(str(error), now)
+            self._refused_since = since
 
     def failed(self, error: CrowdpipeError, now: float) -> None:
         if not self.attached:
