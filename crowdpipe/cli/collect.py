@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wire.messages.progress import RunProgress
 
 SHOWN_FAILURES = 10
+GIVEN_BEFORE = "were given to another client before and are not in this file"
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +79,9 @@ def _collect(
         names = [spec.name for spec in session.get_outputs()]
         with session.collect(found.run) as results:
             done, failed = _take(results, names, view)
+            if results.had:
+                total = results.had + len(results)
+                say(f"{results.had} of {total} {GIVEN_BEFORE}")
             if done:
                 why = lacking(found.count, list(done), len(failed))
                 layout = layout_of(len(done), batch) if why is None else "numbered"

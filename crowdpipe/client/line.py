@@ -393,7 +393,7 @@ _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {
     ins.GiveError: Line._give_error,
     ins.TellWait: Line._tell_wait,
     ins.TellNews: Line._tell_news,
-    ins.TellExpected: lambda line, said: line._readers.expect(said.run, said.count),
+    ins.TellExpected: lambda line, said: line._readers.expect(said.run, said.count, said.had),
     ins.EndRun: Line._end_run,
     ins.GiveAnswer: Line._give_answer,
 }

@@ -12,8 +12,8 @@ from orchestrator.machine.runs.progress import publish
 from wire.errors import RunCancelled, TimedOut
 
 NEVER = float("inf")
-OVER = "this run is over: all of its results were fetched"
-DISOWNED = "this run is over, and its client took no more of it"
+OVER = "it is over, and all of its results were fetched"
+DISOWNED = "it is over, and its client took no more of it"
 
 
 def settle_end(state: State, name: str) -> float:
