@@ -171,7 +171,9 @@ def test_a_step_that_does_not_exist_raises_with_the_history():
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["begin", "accepted", "granted", "lost", "refused", "failed", "close", "expire"]),
+        st.sampled_from(
+            ["begin", "accepted", "granted", "lost", "refused", "failed", "close", "expire"]
+        ),
         st.floats(0.0, 20.0),
     ),
     max_size=60,
