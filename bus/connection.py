@@ -333,10 +333,7 @@ class Connection:
     def _turned_away(self, code: ReasonCode) -> None:
         why = f"the broker at {self._broker.shown} refuses us: {code}"
         if code.value in CREDENTIALS_REFUSED:
-            known = "the user was removed, or its secret is another by now"
-            check = "check user and secret in the broker's address"
-            error = Refused(f"{why}; {known if self._life.resumes else check}")
-            self._life.refused(error, time.monotonic())
+            self._life.refused(why, time.monotonic())
         else:
             self._lose(why)
 

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from bus.connection_policy import ConnectionPolicy
-from wire.errors import CrowdpipeError
+from wire.errors import CrowdpipeError, Refused
 from wire.lifecycle import Lifecycle, Table
 
 CONNECT_LIMIT_S = 15.0  # from the first byte until every subscription is granted
 IDLE_S = 5.0  # longest sleep of the thread: finer would only cost a phone's battery
 CONNECTING_IDLE_S = 0.5
 DRAINING_IDLE_S = 0.05
+CHECK = "check user and secret in the broker's address"
+REMOVED = "the user was removed, or its secret is another by now"
 
 
 class ConnectionState(StrEnum):
@@ -124,8 +126,9 @@ class ConnectionLife:
         self.retry_at = now + self._delay_s * self._jitter()
         self._delay_s = min(self._policy.longest_delay_s, 2 * self._delay_s)
 
-    def refused(self, error: CrowdpipeError, now: float) -> None:
+    def refused(self, why: str, now: float) -> None:
         """The broker does not know us, or no more."""
+        error = Refused(f"{why}; {REMOVED if self.resumes else CHECK}")
         since = now if self._refused_since is None else self._refused_since
         if not self.resumes or now >= since + self._policy.refused_s:
             self.failed(error, now)

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.connection_policy import ConnectionPolicy
-from bus.connection_state import CONNECT_LIMIT_S, TABLE, ConnectionLife, ConnectionState
+from bus.connection_state import (
+    CHECK,
+    CONNECT_LIMIT_S,
+    REMOVED,
+    TABLE,
+    ConnectionLife,
+    ConnectionState,
+)
 from wire.errors import Refused
 from wire.lifecycle import IllegalTransition
 
@@ -136,8 +143,8 @@ def test_what_is_not_up_closes_at_once(steps: tuple[str, ...]):
 def test_a_stranger_is_refused_at_once():
     it = life()
     it.begin(0.0)
-    it.refused(Refused("no"), 0.1)
-    assert it.state is State.FAILED
+    it.refused("no", 0.1)
+    assert (it.state, it.reason) == (State.FAILED, f"no; {CHECK}")
 
 
 @pytest.mark.parametrize(
@@ -152,13 +159,13 @@ def test_who_was_let_in_before_is_refused_for_a_while_until_that_is_believed(
     it.lost("cut", 10.0)
     for now in (11.0, 13.0):
         it.begin(now)
-        it.refused(Refused("no"), now)
-        assert (it.state, it.reason) == (State.LOST, "no")
+        it.refused("no", now)
+        assert (it.state, it.reason) == (State.LOST, f"no; {REMOVED}")
     if between:
         it.begin(13.5)
         it.lost("nobody there", 13.5)
     it.begin(14.0)
-    it.refused(Refused("no"), 14.0)
+    it.refused("no", 14.0)
     assert it.state is (State.FAILED if ends else State.LOST)
 
 
@@ -183,7 +190,7 @@ STEPS = st.lists(
 def take(it: ConnectionLife, step: str, now: float) -> None:
     arguments: dict[str, tuple[Any, ...]] = {
         "lost": ("cut", now),
-        "refused": (Refused("no"), now),
+        "refused": ("no", now),
         "failed": (Refused("no"), now),
         "close": (now + 3.0, now),
     }
