@@ -332,9 +332,8 @@ class Connection:
 
     def _turned_away(self, code: ReasonCode) -> None:
         why = f"the broker at {self._broker.shown} refuses us: {code}"
-        if code.value in CREDENTIALS_REFUSED and not self._life.resumes:
-            error = Refused(f"{why}; check user and secret in the broker's address")
-            self._life.failed(error, time.monotonic())
+        if code.value in CREDENTIALS_REFUSED:
+            self._life.refused(why, time.monotonic())
         else:
             self._lose(why)
 

@@ -18,6 +18,9 @@ class ConnectionPolicy:
     next. Without it such messages are dropped, for a party that says everything about itself anew
     whenever it connects. Frames are never repeated from here: their courier has them.
 
+    Who was let in before, and whose secret is then refused for `refused_s`, gives up; a broker that
+    is only being started anew knows its users again by then. By default it never gives up.
+
     `one_identity` is what to do about another that connects as us.
     """
 
@@ -27,6 +30,7 @@ class ConnectionPolicy:
     max_in_flight: int = 32
     ahead_nbytes: int = 8 << 20
     repeats: bool = True
+    refused_s: float = float("inf")
     one_identity: str = "run only one"
 
 

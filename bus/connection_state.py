@@ -10,13 +10,15 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from bus.connection_policy import ConnectionPolicy
-from wire.errors import CrowdpipeError
+from wire.errors import CrowdpipeError, Refused
 from wire.lifecycle import Lifecycle, Table
 
 CONNECT_LIMIT_S = 15.0  # from the first byte until every subscription is granted
 IDLE_S = 5.0  # longest sleep of the thread: finer would only cost a phone's battery
 CONNECTING_IDLE_S = 0.5
 DRAINING_IDLE_S = 0.05
+CHECK = "check user and secret in the broker's address"
+REMOVED = "the user was removed, or its secret is another by now"
 
 
 class ConnectionState(StrEnum):
@@ -67,6 +69,7 @@ class ConnectionLife:
         self._lifecycle = Lifecycle(TABLE, "connection", "to the broker", State.NEW, 0.0)
         self._delay_s = policy.first_delay_s
         self._limit_at = 0.0
+        self._refused_since: float | None = None  # without another answer since
         self.resumes = False
         self.reason = ""
         self.error: CrowdpipeError | None = None
@@ -111,6 +114,7 @@ class ConnectionLife:
     def granted(self, now: float) -> None:
         self._lifecycle.move(State.UP, now, "every subscription is granted")
         self.resumes = True
+        self._refused_since = None
         self._delay_s = self._policy.first_delay_s
 
     def lost(self, reason: str, now: float) -> None:
@@ -118,9 +122,19 @@ class ConnectionLife:
         if not self.attached:
             return
         self._lifecycle.move(State.LOST, now, reason)
-        self.reason = reason
+        self.reason, self._refused_since = reason, None
         self.retry_at = now + self._delay_s * self._jitter()
         self._delay_s = min(self._policy.longest_delay_s, 2 * self._delay_s)
+
+    def refused(self, why: str, now: float) -> None:
+        """The broker does not know us, or no more."""
+        error = Refused(f"{why}; {REMOVED if self.resumes else CHECK}")
+        since = now if self._refused_since is None else self._refused_since
+        if not self.resumes or now >= since + self._policy.refused_s:
+            self.failed(error, now)
+        elif self.attached:
+            self.lost(str(error), now)
+            self._refused_since = since
 
     def failed(self, error: CrowdpipeError, now: float) -> None:
         if not self.attached:

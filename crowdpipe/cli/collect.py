@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from wire.messages.progress import RunProgress
 
 SHOWN_FAILURES = 10
+NEVER_SENT = "never came: the client that began the run went before it had sent them"
+GIVEN_BEFORE = "were given to another client before and are not in this file"
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +80,8 @@ def _collect(
         names = [spec.name for spec in session.get_outputs()]
         with session.collect(found.run) as results:
             done, failed = _take(results, names, view)
+            for what in absent(found.count, results.had, len(results)):
+                say(what)
             if done:
                 why = lacking(found.count, list(done), len(failed))
                 layout = layout_of(len(done), batch) if why is None else "numbered"
@@ -97,6 +101,14 @@ def lacking(count: int | None, done: list[int], failed: int) -> str | None:
     if done != list(range(count)):
         return f"{len(done)} of the run's {count} items were still to be collected"
     return None
+
+
+def absent(count: int | None, had: int, came: int) -> list[str]:
+    """What of the run is not in the file, and why: a sentence each."""
+    total = max(count or 0, had + came)
+    never = total - had - came
+    told = [f"{had} of {total} {GIVEN_BEFORE}"] if had else []
+    return [*told, f"{never} of {total} {NEVER_SENT}"] if never else told
 
 
 def layout_of(count: int, batch: bool) -> Layout:

@@ -52,6 +52,11 @@ class Collection:
         """How many outcomes it gives in all."""
         return (self._handle.expected or 0) if self._handle is not None else 0
 
+    @property
+    def had(self) -> int:
+        """How many outcomes of the run another session was given before: they do not come."""
+        return self._handle.had if self._handle is not None else 0
+
     def __iter__(self) -> Iterator[tuple[int, list[Array] | CrowdpipeError]]:
         handle = self._handle
         if handle is None:

@@ -40,6 +40,7 @@ class Handle:
         self.run = run
         self.granted = 0  # inputs that may be offered, from the first; only rises
         self.expected: int | None = None  # outcomes that come, of a run that is collected
+        self.had = 0  # outcomes of it that another session has
         self.ended = False  # nothing more will come than lies in `results`
         self.error: CrowdpipeError | None = None  # why it ended early
         self.results: dict[int, Result] = {}  # not taken yet
@@ -88,9 +89,9 @@ class Handle:
             self.granted = total
             self._changed.notify_all()
 
-    def expect(self, count: int) -> None:
+    def expect(self, count: int, had: int) -> None:
         with self._changed:
-            self.expected = count
+            self.expected, self.had = count, had
             self._changed.notify_all()
 
     def give(self, item: int, result: Result) -> None:

@@ -79,10 +79,12 @@ class TellNews:
 
 @dataclass(frozen=True, slots=True)
 class TellExpected:
-    """The run that was to be collected is ours: so many outcomes come."""
+    """The run that was to be collected is ours: so many outcomes come, and `had` another session
+    has."""
 
     run: str
     count: int
+    had: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from bus.arrived_frames import ArrivedFrames
 from bus.connection import Connection
+from bus.connection_policy import ConnectionPolicy
 from bus.courier import Courier
 from bus.link import Link
 from bus.listener import InboundMessage, Subscription
@@ -52,6 +53,7 @@ REQUEST_EXPIRY_S = 300
 CONNECT_LIMIT_S = 5.0
 RETRY_LIMIT_S = 2.0  # a broker that refuses connections for so long is not there
 DRAIN_S = 5.0
+POLICY = ConnectionPolicy(refused_s=3.0)
 SOMEBODY = "anyone"  # our user name where the broker asks for none
 
 OnWait = Callable[[str], None]
@@ -104,6 +106,7 @@ class Line:
             tuple(map(Subscription, retained)),
             tuple(map(Subscription, ours)),
             self,
+            policy=POLICY,
             courier=self._courier,
             link=link,
         )
@@ -390,7 +393,7 @@ _WAYS: dict[type[ins.Instruction], Callable[[Line, Any], None]] = {
     ins.GiveError: Line._give_error,
     ins.TellWait: Line._tell_wait,
     ins.TellNews: Line._tell_news,
-    ins.TellExpected: lambda line, said: line._readers.expect(said.run, said.count),
+    ins.TellExpected: lambda line, said: line._readers.expect(said.run, said.count, said.had),
     ins.EndRun: Line._end_run,
     ins.GiveAnswer: Line._give_answer,
 }

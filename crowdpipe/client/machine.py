@@ -294,7 +294,7 @@ class ClientMachine:
         if run is None:
             self._say(LeaveRun(told.run))  # nobody wants it here any more
         elif run.state == "submitting":
-            self._out.append(ins.TellExpected(run.name, run.expect(told.items)))
+            self._out.append(ins.TellExpected(run.name, run.expect(told.items), told.had))
             self._move(run, "accepted")
             run.unsure, run.news = True, told.news  # have it sent what there is
             steps.progress(run, self._now)

@@ -57,10 +57,10 @@ class Readers:
         if handle is not None:
             handle.grant(total)
 
-    def expect(self, run: str, count: int) -> None:
+    def expect(self, run: str, count: int, had: int) -> None:
         handle = self._find(run)
         if handle is not None:
-            handle.expect(count)
+            handle.expect(count, had)
 
     def give(self, run: str, item: int, result: Result) -> None:
         handle = self._find(run)

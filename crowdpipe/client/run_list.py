@@ -50,10 +50,12 @@ def cancel(run: str, broker: str | BrokerUrl | None = None) -> ListedRun:
 
 
 def _find(line: Line, run: str) -> ListedRun:
-    found = _ask(line, run).runs
-    if not found:
-        raise UnknownRun(f"you have no run {run}: `crowdpipe runs` lists those that there are")
-    return found[0]
+    found = _ask(line, run)
+    if found.runs:
+        return found.runs[0]
+    if found.gone is not None:
+        raise UnknownRun(f"run {run} is not kept any more: {found.gone}")
+    raise UnknownRun(f"you have no run {run}: `crowdpipe runs` lists those that there are")
 
 
 def _ask(line: Line, run: str | None = None) -> RunsListed:

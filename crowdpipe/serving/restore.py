@@ -23,6 +23,7 @@ from model_store.manifests import MAX_MANIFEST_NBYTES, Manifests
 from orchestrator.adapters.home import JOURNAL, HomeFolder
 from orchestrator.adapters.journal_aside import set_aside
 from orchestrator.adapters.journal_check import check_file
+from orchestrator.adapters.journal_file import outgrow
 from orchestrator.shell.settings import JOURNAL_FOLDER
 from wire.errors import CrowdpipeError, OperatorError, UserError
 from wire.record import decode
@@ -68,6 +69,7 @@ def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
     read_users(users)
     if (folder / JOURNAL).exists():
         check_file(folder / JOURNAL)
+        outgrow(folder / JOURNAL)
     _restore_models(tar, home, head)
     users_at, journal_at = _places(home)
     set_aside(users_at, "replaced")

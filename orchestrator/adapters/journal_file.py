@@ -6,14 +6,16 @@ What is written into it and when is `journal`'s affair.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
-from wire.errors import JournalDamaged
+from wire.errors import JournalDamaged, OperatorError
 
 FORMAT = 3
 BESIDE = ("", "-wal", "-shm")  # SQLite's files of one database
 BUSY_LIMIT_S = 10.0
 WAL_NBYTES = 4 << 20  # what was written ahead is cut to so much whenever it begins anew
+MEANWHILE_STARTS = 1000  # more than anybody makes between a backup and its restore
 INCREMENTAL = 2  # of `auto_vacuum`: free pages are given back when we say
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -117,6 +119,17 @@ def _lay_out_anew(connection: sqlite3.Connection) -> None:
             raise
     finally:
         connection.execute("PRAGMA journal_mode=WAL")
+
+
+def outgrow(path: Path) -> None:
+    """Of a copy that takes its original's place: raise its generation above all that the original
+    had meanwhile, so that devices do not take it for that. Raises `OperatorError`."""
+    query = "UPDATE facts SET value = value + ? WHERE name = 'generation'"
+    try:
+        with closing(connect(path)) as connection:
+            connection.execute(query, (MEANWHILE_STARTS,))
+    except sqlite3.Error as error:
+        raise OperatorError(f"cannot write the journal {path}: {error}") from None
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:

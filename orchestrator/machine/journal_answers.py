@@ -29,8 +29,6 @@ from orchestrator.machine.runs.models import GRACE_S
 from wire.messages.requests import Rejected
 from wire.topics import nobody_of, user_of
 
-ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
-
 
 def started(state: State, event: Started) -> None:
     """Take up the runs of before; devices get a moment to say what they hold."""
@@ -89,7 +87,7 @@ def _restore_input(state: State, run: Run, index: int) -> None:
         return
     item = run.arrive(index, state.now)
     item.has_input = True
-    item.attempt = state.generation * ATTEMPTS  # above any that an orchestrator before us gave
+    item.attempt = state.first_attempt
     run.stored.add(index)
     item.life.move("storing", state.now, "in the journal")
     item.life.move("stored", state.now, "in the journal")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from edge_agent.machine.machine import AgentMachine
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from tests.simulation import tensors
@@ -30,6 +31,7 @@ class Process(Protocol):
     """What it needs of the process that it lives in."""
 
     name: str
+    machine: AgentMachine
     faults: list[str]
     disk: dict[str, int]
     note: LastWork | None
@@ -51,7 +53,7 @@ class VirtualExecutor:
         self.process = process
         self.memory: PartitionAssignment | None = None
         self.busy = False
-        self.computed: set[TaskId] = set()
+        self.computed: set[tuple[int, TaskId]] = set()  # with the generation that had it so
 
     def load(self, each: told.Load) -> None:
         disk = self.process.disk
@@ -98,7 +100,8 @@ class VirtualExecutor:
         assert self.memory is not None
         assert self.memory.partition == each.assigned.partition, "runs on what is loaded"
         assert not self.busy
-        assert each.task not in self.computed, f"{self.process.name} computes {each.task} again"
+        once = (self.process.machine._agent.generation, each.task)
+        assert once not in self.computed, f"{self.process.name} computes {each.task} again"
         self.busy = True
         value, head = self.process.spool[each.task.needs, f"input of {each.sender}"]
         self.process.note = LastWork(self.process.boot, task=each.task)
@@ -130,7 +133,7 @@ class VirtualExecutor:
             nbytes=FRAME_NBYTES,
             raw_nbytes=FRAME_RAW_NBYTES,
         )
-        self.computed.add(task)
+        self.computed.add((self.process.machine._agent.generation, task))
         made = tensors.through(value, task.first, task.last)
         self.process.spool[task.makes, "output"] = (made, emitted)
         done = happened.TaskExecuted(each.number, task, emitted, 0.0, seconds, 0.0, ())

@@ -272,13 +272,14 @@ class RunNews:
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The run is this session's now. `items`: ranges [first, last] of those whose outcome comes;
-    of the others another session has it, or they never were. `news`: the stamp of what happened
-    before, which need not be told any more."""
+    of the others another session has it (`had`: so many), or they never were. `news`: the stamp of
+    what happened before, which need not be told any more."""
 
     type: ClassVar[str] = "collected"
     run: str
     items: tuple[tuple[int, int], ...]
     news: tuple[int, int] = (0, 0)
+    had: int = 0
 
     def __post_init__(self) -> None:
         before = -2
@@ -333,12 +334,14 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class RunsListed:
-    """`left_out`: so many older ones are not listed."""
+    """`left_out`: so many older ones are not listed. `gone`: why the one that was asked for is not
+    kept any more, if that is remembered."""
 
     type: ClassVar[str] = "runs_listed"
     request: str
     runs: tuple[ListedRun, ...]
     left_out: int = 0
+    gone: str | None = None
 
 
 Response = (

@@ -51,8 +51,10 @@ def _send(agent: Agent, command: Send, now: float) -> None:
 
 def _is_coming(agent: Agent, output: ActivationId) -> bool:
     """Whether a task that waits or runs here will produce it."""
-    if agent.slot.task is not None and agent.slot.task.makes == output:
-        return not agent.is_cancelled(output)
+    task = agent.slot.task
+    running = agent.held.inputs.get(task.needs) if task and task.makes == output else None
+    if running is not None and running.life.state == "running":
+        return True
     for record in agent.partitions.makers_of(output.cut):
         if agent.partitions.takes(record):
             name = ActivationId(output.run, output.item, record.id.first)

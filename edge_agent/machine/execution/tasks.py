@@ -24,7 +24,8 @@ def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Exec
     task = task_of(record, entry)
     agent.held.move_input(entry, "running", now, "its partition is free")
     limit_s = agent.pace.execute_limit_s(record)
-    number = agent.slot.execute(task, max(0.0, now - entry.arrived_at), now, limit_s)
+    waited_s = max(0.0, now - entry.arrived_at)
+    number = agent.slot.execute(task, entry.sender, waited_s, now, limit_s)
     agent.report(TaskStarted(task, now))
     if agent.slot.tasks <= agent.limits.told_starts:
         agent.log.press()
@@ -78,11 +79,15 @@ def task_failed(agent: Agent, task: TaskId, failure: Failure, now: float) -> Non
 
 
 def _still_wanted(agent: Agent, task: TaskId) -> HeldInput | None:
-    """The input of a task that just ended; None if it was cancelled while it ran."""
+    """The input of a task that just ended; None if it was cancelled while it ran. It may have come
+    anew since: then that copy waits, and stays."""
     entry = agent.held.inputs.get(task.needs)
-    if entry is not None and entry.life.state == "running":
+    if entry is None:
+        agent.instruct(ForgetFrame(task.needs, "input"))
+    elif entry.life.state == "running":
         return entry
-    agent.instruct(ForgetFrame(task.needs, "input"))
+    elif entry.sender != agent.slot.sender:
+        agent.instruct(ForgetFrame(task.needs, "input", agent.slot.sender))
     return None
 
 

@@ -66,13 +66,13 @@ class Agent:
         self.pace = Pace(limits)
         self.held = HeldFrames(self.partitions.work_changed)
         self.log = EventLog(limits.log_events, limits.batch_events)
-        # Attempts of tasks that were done here.
+        # Attempts of tasks that were done here, under this generation.
         self.finished: BoundedDict[Work, int] = BoundedDict(limits.remembered)
-        # Inputs that a barrier does not hold back, come or not.
+        # Inputs that a barrier does not hold back, come or not, as this generation said.
         self.opened: BoundedDict[ActivationId, bool] = BoundedDict(limits.remembered)
         # Where to send outputs that are still computed.
         self.requested_sends: BoundedDict[ActivationId, SendTo] = BoundedDict(limits.remembered)
-        # Runs, and items of runs, whose frames are refused.
+        # Runs, and items of runs, whose frames are refused, as this generation said.
         self.cancelled: BoundedDict[tuple[str, int | None], bool] = BoundedDict(limits.remembered)
         # Whom to send outputs that are held, once there is a connection; empty while online.
         self.queued_sends: dict[ActivationId, dict[str, None]] = {}
@@ -111,9 +111,13 @@ class Agent:
         return self.assignment.limits if self.assignment else Limits()
 
     def note_generation(self, generation: int) -> None:
-        """The first sign of a newer generation: its orchestrator needs our inventory."""
+        """The first sign of a newer generation: its orchestrator needs our inventory. Its journal
+        may be an older one, a restored backup's, so that what was done, cancelled or opened under
+        another generation proves nothing of what it asks for."""
         if generation > self.generation:
             self.generation, self.inventory_due = generation, True
+            for memory in (self.finished, self.cancelled, self.opened):
+                memory.clear()
 
     def obey(self, assignment: Assignment) -> None:
         """Serve this assignment from now on; `partitions` takes over its list separately."""

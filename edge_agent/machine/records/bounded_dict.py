@@ -33,6 +33,9 @@ class BoundedDict(Generic[Key, Value]):
     def pop(self, key: Key) -> Value | None:
         return self._entries.pop(key, None)
 
+    def clear(self) -> None:
+        self._entries.clear()
+
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 

@@ -25,6 +25,7 @@ class Slot:
         self.streamed = False  # of the occupant
         self.busy: Work | None = None  # None: an answer is not waited for; needs an occupant
         self.task: TaskId | None = None  # set while a task runs that was not abandoned
+        self.sender = ""  # of the last task's input
         self.tasks = 0  # begun since the occupant was loaded
         self.number = 0  # of the last work that began, or above it if that was abandoned
         self.since = 0.0  # when that work began
@@ -52,10 +53,12 @@ class Slot:
             raise self._illegal("evict")
         return self._begin("evicting", now, limit_s)
 
-    def execute(self, task: TaskId, waited_s: float, now: float, limit_s: float) -> int:
+    def execute(
+        self, task: TaskId, sender: str, waited_s: float, now: float, limit_s: float
+    ) -> int:
         if self.occupant is None or self.busy is not None:
             raise self._illegal(f"execute {task}")
-        self.task, self.waited_s = task, waited_s
+        self.task, self.sender, self.waited_s = task, sender, waited_s
         self.tasks += 1
         return self._begin("executing", now, limit_s)
 

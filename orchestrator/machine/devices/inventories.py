@@ -25,11 +25,9 @@ def take_inventory(state: State, device: Device, told: Inventory) -> None:
         take_residency(state, device, told.partitions)
         desired_state.publish_to_orphan(state, device)
     device.running = told.running
-    inputs = list(told.inputs)
-    if told.running is not None and told.running.needs not in inputs:
-        inputs.append(told.running.needs)
-    _forget_unheard(state, device, set(inputs), set(told.outputs))
-    for at in inputs:
+    # What runs and is not among its inputs was cancelled while it ran: nothing comes of it.
+    _forget_unheard(state, device, set(told.inputs), set(told.outputs))
+    for at in told.inputs:
         _input_held(state, device, at)
     for at in told.outputs:
         _output_held(state, device, at)

@@ -93,6 +93,7 @@ def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> 
 def _send_input(state: State, item: Item, to: str) -> None:
     run = state.runs[item.run]
     activation = ActivationId(item.run, item.index, 0)
+    item.attempt = max(item.attempt, state.first_attempt)
     state.inputs.append(SendInput(activation, to, item.attempt, run.options))
     item.attempt += 1
     item.sends += 1

@@ -72,6 +72,7 @@ class Run:
     keeper: Keeper | None = None
     silent: bool = False  # its client is not there; nothing of it is admitted or granted
     unread: bool = False  # nobody takes its outcomes now: they wait until it is collected
+    disowned: bool = False  # its client takes no more of it: what it has need not be kept
     moved_at: float = float("-inf")  # when an item of it was last admitted, or ended
     obstacle: Obstacle | None = None  # what is in its way, as its client was told
     looked_at: float = float("-inf")  # when an obstacle was looked for last
@@ -184,7 +185,10 @@ class Run:
     def hear(self, now: float) -> None:
         """Its client said something of it."""
         self.active_at = self.heard_at = now
-        self.unread &= self.options.detached  # else its client reads it whenever it is there
+        if self.unread and not self.options.detached:  # its client reads it whenever it is there
+            self.unread = False
+            self.show()
+            self._look("client")
         if self.silent:
             self.silent = False
             self._changed()
@@ -205,6 +209,11 @@ class Run:
         self.unread = True
         self.show()
         self._look("client")
+
+    def disown(self) -> None:
+        """Nobody wants what is left of it, once it is over."""
+        self.disowned = True
+        self._look("end")
 
     def _belong(self, party: str) -> None:
         if party != self.party and self.keeper is not None:

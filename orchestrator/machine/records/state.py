@@ -36,6 +36,7 @@ from wire.messages.requests import Response
 
 TOMBSTONES_LIMIT = 1000  # forgotten runs, and devices, that are still known to have been
 REPORT_EVERY_S = 2.0
+ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
 
 
 class State:
@@ -88,6 +89,11 @@ class State:
     def heard_at(self) -> float:
         """Since when nothing kept us from hearing devices and clients."""
         return self.devices.heard_at
+
+    @property
+    def first_attempt(self) -> int:
+        """Above any that an orchestrator of a lower generation gave."""
+        return self.generation * ATTEMPTS
 
     def emit(self, instruction: Instruction) -> None:
         self.out.append(instruction)

@@ -6,7 +6,7 @@ in, and what is under way is sent home, so that others have the room. Its next w
 back. A run that was submitted to go on without a client, and has all its inputs, does so: its
 outcomes are kept, and not sent, until another session collects it. Of others, after
 `client_gone_s`, as long as its session at the broker lasts, the runs end, and their inputs go from
-our disk; results that were made stay for as long as the run's lifetime says.
+our disk; results that were made stay for as long as the run's lifetime says, errors alone do not.
 Silence counts only while we could hear.
 """
 
@@ -23,7 +23,11 @@ NEVER = float("inf")
 def check(state: State, name: str) -> float:
     """Whether the run's client fell silent; when to look again."""
     run = state.runs.get(name)
-    if run is None or not run.open or state.connection is None:
+    if run is None or state.connection is None:
+        return NEVER
+    if run.over:
+        return _check_reader(state, run)
+    if not run.open:
         return NEVER
     if run.goes_alone and run.unread:
         return NEVER
@@ -41,6 +45,22 @@ def check(state: State, name: str) -> float:
         let_wait(state, run)
         return since + options.client_gone_s
     return since + options.client_lease_s
+
+
+def _check_reader(state: State, run: Run) -> float:
+    """It ended, and is kept for its reader. A detached one's outcomes stay for its lifetime."""
+    since, options = max(run.heard_at, state.heard_at), state.options
+    if not run.unread:
+        if state.now < since + options.client_lease_s:
+            return since + options.client_lease_s
+        run.leave()
+    if run.options.detached:
+        return NEVER
+    if state.now < since + options.client_gone_s:
+        return since + options.client_gone_s
+    if not run.items and all(outcome.kind is not None for outcome in run.outcomes.values()):
+        run.disown()
+    return state.now + options.client_gone_s if run.items else NEVER
 
 
 def let_wait(state: State, run: Run) -> None:

@@ -58,7 +58,8 @@ def collect(state: State, party: str, asked: CollectRun) -> None:
 def tell(state: State, run: Run) -> None:
     """That the run is its reader's now, as the journal knows: also after a restart."""
     news = (state.generation, run.happenings.count)
-    state.respond(run.party, Collected(run.run, _to_come(run), news))
+    had = len(run.acknowledged)
+    state.respond(run.party, Collected(run.run, _to_come(run), news, had))
     if run.obstacle is not None:
         obstacles.tell(state, run)
 
@@ -137,7 +138,9 @@ def list_runs(state: State, party: str, asked: ListRuns) -> None:
         runs, left_out = [run] if run is not None else [], 0
     quotas.charge_outcomes(state, party, len(runs))
     listed = tuple(_listed(state, run) for run in runs if run.kept)
-    state.respond(party, RunsListed(asked.request, listed, left_out))
+    gone = state.tombstone_of(asked.run, user_of(party)) if asked.run and not runs else None
+    why = gone[1] if gone is not None else None
+    state.respond(party, RunsListed(asked.request, listed, left_out, why))
 
 
 def _listed(state: State, run: Run) -> ListedRun:

@@ -9,10 +9,11 @@ from orchestrator.machine.records.instructions import ForgetRun
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs.progress import publish
-from wire.errors import TimedOut
+from wire.errors import RunCancelled, TimedOut
 
 NEVER = float("inf")
-OVER = "this run is over: all of its results were fetched"
+OVER = "it is over, and all of its results were fetched"
+DISOWNED = "it is over, and its client took no more of it"
 
 
 def settle_end(state: State, name: str) -> float:
@@ -25,7 +26,7 @@ def settle_end(state: State, name: str) -> float:
         run.move("failed" if whole else "done", state.now)
     if not run.open and run.kept and run.ended_at is None and not run.items:
         run.ended_at = state.now
-    if run.ended_at is not None and not run.outcomes:
+    if run.ended_at is not None and (run.disowned or not run.outcomes):
         _forget(state, run)
     return NEVER
 
@@ -34,7 +35,8 @@ def _forget(state: State, run: Run) -> None:
     """Nothing of it is needed any more; its progress stays visible for a while."""
     publish(state, run)
     state.emit(ForgetRun(run.run))
-    state.leave_tombstone(run, *(run.fault or (TimedOut.kind, OVER)))
+    ending = (RunCancelled.kind, DISOWNED) if run.outcomes else (TimedOut.kind, OVER)
+    state.leave_tombstone(run, *(run.fault or ending))
     state.clear_at[run.run] = state.now + state.options.clear_run_s
     state.agenda.look("clear", run.run)
     state.runs.remove(run)

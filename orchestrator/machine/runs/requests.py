@@ -200,6 +200,8 @@ def _cancel(state: State, party: str, asked: CancelRun) -> None:
     run = collecting.run_of_user(state, party, asked.run)
     if run is None or run.party == party:
         run = _own(state, party, asked.run)
+    if run is not None and run.party == party and not run.options.detached:
+        run.disown()  # its reader says so; of another's, or a detached one, results are kept
     if run is None or (run.kept and not run.open):
         return
     if run.state == "gathering":

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.connection_policy import ConnectionPolicy
-from bus.connection_state import CONNECT_LIMIT_S, TABLE, ConnectionLife, ConnectionState
+from bus.connection_state import (
+    CHECK,
+    CONNECT_LIMIT_S,
+    REMOVED,
+    TABLE,
+    ConnectionLife,
+    ConnectionState,
+)
 from wire.errors import Refused
 from wire.lifecycle import IllegalTransition
 
@@ -133,6 +140,35 @@ def test_what_is_not_up_closes_at_once(steps: tuple[str, ...]):
     assert it.state is State.CLOSED
 
 
+def test_a_stranger_is_refused_at_once():
+    it = life()
+    it.begin(0.0)
+    it.refused("no", 0.1)
+    assert (it.state, it.reason) == (State.FAILED, f"no; {CHECK}")
+
+
+@pytest.mark.parametrize(
+    ("refused_s", "between", "ends"),
+    [(3.0, "", True), (3.0, "lost", False), (float("inf"), "", False)],
+)
+def test_who_was_let_in_before_is_refused_for_a_while_until_that_is_believed(
+    refused_s: float, between: str, ends: bool
+):
+    policy = ConnectionPolicy(first_delay_s=1.0, longest_delay_s=8.0, refused_s=refused_s)
+    it = up(ConnectionLife(policy, lambda: 1.0))
+    it.lost("cut", 10.0)
+    for now in (11.0, 13.0):
+        it.begin(now)
+        it.refused("no", now)
+        assert (it.state, it.reason) == (State.LOST, f"no; {REMOVED}")
+    if between:
+        it.begin(13.5)
+        it.lost("nobody there", 13.5)
+    it.begin(14.0)
+    it.refused("no", 14.0)
+    assert it.state is (State.FAILED if ends else State.LOST)
+
+
 def test_a_step_that_does_not_exist_raises_with_the_history():
     it = up(life(), 1.0)
     it.lost("cut", 2.5)
@@ -142,7 +178,9 @@ def test_a_step_that_does_not_exist_raises_with_the_history():
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["begin", "accepted", "granted", "lost", "failed", "close", "expire"]),
+        st.sampled_from(
+            ["begin", "accepted", "granted", "lost", "refused", "failed", "close", "expire"]
+        ),
         st.floats(0.0, 20.0),
     ),
     max_size=60,
@@ -152,6 +190,7 @@ STEPS = st.lists(
 def take(it: ConnectionLife, step: str, now: float) -> None:
     arguments: dict[str, tuple[Any, ...]] = {
         "lost": ("cut", now),
+        "refused": ("no", now),
         "failed": (Refused("no"), now),
         "close": (now + 3.0, now),
     }

@@ -54,6 +54,7 @@ def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     Credentials(home).add("phone", "device")
     journal = Journal(journal_of(home))
+    journal.raise_generation(0, lambda generation, error: None)
     store_run(journal, "r1")
     journal.close()
     return home
@@ -104,6 +105,19 @@ def test_a_home_comes_back_with_its_users_runs_and_models(home: Path, tmp_path: 
     assert store.digests() == theirs.digests()
     for digest in store.digests():
         store.verify(digest)
+
+
+def test_what_is_restored_outranks_all_that_began_after_the_backup(home: Path, tmp_path: Path):
+    raised: queue.Queue[int | None] = queue.Queue()
+    back_up(home, tmp_path / "b.tar")
+    restore(tmp_path / "b.tar", tmp_path / "other")
+    for each, starts in ((home, 5), (tmp_path / "other", 1)):
+        for _ in range(starts):
+            journal = Journal(journal_of(each))
+            journal.raise_generation(0, lambda generation, error: raised.put(generation))
+            journal.close()
+    generations = [raised.get(timeout=LIMIT_S) or 0 for _ in range(6)]
+    assert generations[-1] > max(generations[:-1])
 
 
 def test_models_are_left_out_unless_asked_for(home: Path, tmp_path: Path):

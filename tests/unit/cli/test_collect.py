@@ -25,8 +25,8 @@ FAILED = InvalidInput("its client went before the input was here")
 class Session:
     """Has these outcomes of one run, of a model with one output."""
 
-    def __init__(self, outcomes: dict[int, Outcome]) -> None:
-        self.outcomes = outcomes
+    def __init__(self, outcomes: dict[int, Outcome], had: int = 0) -> None:
+        self.outcomes, self.had = outcomes, had
 
     def __enter__(self) -> Session:
         return self
@@ -89,8 +89,36 @@ def test_results_that_cannot_be_one_array_are_numbered_and_that_is_said(
     outcomes: dict[int, Outcome],
     why: str,
 ) -> None:
-    (said,) = in_one_array(count, outcomes)
+    *_, said = in_one_array(count, outcomes)
     assert said.startswith(why)
     assert said.endswith("so results are numbered: 0/NAME, …")
     there = [f"{item}/y" for item, outcome in outcomes.items() if outcome is not FAILED]
     assert sorted(read_arrays(tmp_path / "out.npz")) == there
+
+
+@pytest.mark.parametrize(
+    ("count", "had", "came", "told"),
+    [
+        (200, 0, 200, []),
+        (None, 0, 7, []),
+        (200, 10, 190, [f"10 of 200 {collect.GIVEN_BEFORE}"]),
+        (None, 3, 7, [f"3 of 10 {collect.GIVEN_BEFORE}"]),
+        (200, 10, 50, [f"10 of 200 {collect.GIVEN_BEFORE}", f"140 of 200 {collect.NEVER_SENT}"]),
+    ],
+)
+def test_what_of_the_run_is_not_in_the_file_is_said(
+    count: int | None, had: int, came: int, told: list[str]
+) -> None:
+    assert collect.absent(count, had, came) == told
+
+
+def test_how_many_another_client_had_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    outcomes = {item: result() for item in range(10, 200)}
+    monkeypatch.setattr(console, "say", said.append)
+    monkeypatch.setattr(session, "Session", lambda *_, **__: Session(outcomes, had=10))
+    told = RunProgress("r1", "m", "done", False, False, "auto", 200, 200, 200, 200, 0, 0.5)
+    collect._collect(told, URL, 10.0, tmp_path / "out.npz", batch=False)
+    assert said == ["10 of 200 were given to another client before and are not in this file"]

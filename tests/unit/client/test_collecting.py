@@ -51,7 +51,7 @@ def collecting(desk: Desk) -> list[Any]:
 
 def collected(desk: Desk, *items: tuple[int, int], news: tuple[int, int] = (0, 0)) -> list[Any]:
     collecting(desk)
-    return desk.answer(Collected("r", items, news))
+    return desk.answer(Collected("r", items, news, had=7))
 
 
 def detaching(desk: Desk, count: int) -> list[Any]:
@@ -73,7 +73,7 @@ def test_a_run_is_asked_for_once_and_again_only_without_an_answer() -> None:
 def test_what_is_there_of_it_is_asked_for_and_given_once_in_the_order_in_which_it_comes() -> None:
     desk = Desk()
     told = collected(desk, (1, 2), (5, 5))
-    assert of(told, ins.TellExpected) == [ins.TellExpected("r", 3)]
+    assert of(told, ins.TellExpected) == [ins.TellExpected("r", 3, had=7)]
     assert requests(told, Resume) == [Resume("r")]
     desk.answer(InputsStored("r", ((0, 5),), 0))
     given = [result(desk, item) for item in (5, 1, 1, 0)]

@@ -25,6 +25,7 @@ class Orchestrator:
     def __init__(self, *statuses: RunStatus) -> None:
         self.answers = [[listed(status)] for status in statuses] or [[]]
         self.told: list[ev.Event] = []
+        self.gone: str | None = None
 
     def __call__(self, _broker: Any) -> Orchestrator:
         return self
@@ -39,7 +40,7 @@ class Orchestrator:
         self.told.append(event)
 
     def ask(self, asked: ev.RunsAsked) -> RunsListed:
-        return RunsListed(asked.request, tuple(self.answers.pop(0)))
+        return RunsListed(asked.request, tuple(self.answers.pop(0)), gone=self.gone)
 
 
 def cancelled(monkeypatch: pytest.MonkeyPatch, orchestrator: Orchestrator) -> ListedRun:
@@ -70,3 +71,12 @@ def test_a_run_that_is_not_there_is_not_cancelled(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(UnknownRun, match="you have no run r1"):
         cancelled(monkeypatch, orchestrator)
     assert orchestrator.told == []
+
+
+def test_of_a_run_that_was_collected_it_is_said_that_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    orchestrator = Orchestrator()
+    orchestrator.gone = "it is over, and all of its results were fetched"
+    with pytest.raises(UnknownRun, match="run r1 is not kept any more: it is over, and all of its"):
+        cancelled(monkeypatch, orchestrator)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
 from orchestrator.machine.records.options import OrchestratorOptions
@@ -12,7 +14,9 @@ from tests.support.tiny_manifest import MB, tiny_manifest
 from wire.ids import ActivationId
 from wire.messages import requests as req
 from wire.messages.requests import RunOptions
+from wire.messages.residency import Failure
 
+OTHER = "clients/ann/s2"
 LEASE_S, GONE_S = OrchestratorOptions().client_lease_s, OrchestratorOptions().client_gone_s
 
 
@@ -192,9 +196,84 @@ def test_a_run_that_was_cancelled_with_no_item_open_stays_so_after_a_restart() -
         world.feed("r1", item)
     world.run_for(5.0)
     assert results(world) == [0, 1]
-    world.ask(req.CancelRun("r1"))
+    world.ask(req.CancelRun("r1"), party=OTHER)
     world.run_for(0.1)
     world.start_orchestrator()
     run = world.machine.state.runs["r1"]
     assert (run.state, run.fault) == ("cancelled", ("cancelled", run.reason))
     assert sorted(run.outcomes) == [0, 1]
+
+
+def over(failing: bool) -> World:
+    """Its items have their outcomes, which nobody acknowledged."""
+    failure = Failure("compute_failed", "no") if failing else None
+    world = World(tiny_manifest(weights=[10 * MB] * 3)).begin("a", fail_task=lambda task: failure)
+    world.submit(items=2)
+    world.run_for(30.0, lambda: world.finished("r1", 2))
+    world.run_for(0.1)
+    assert len(results(world)) == 2
+    return world
+
+
+def listed(world: World) -> list[tuple[bool, int]]:
+    """Of the user's runs: whether their client is there, and how many outcomes are kept."""
+    world.ask(req.ListRuns("q"), OTHER)
+    world.run_for(0.2)
+    told = [each for each in world.told if isinstance(each, req.RunsListed)][-1]
+    return [(each.progress.attended, each.kept) for each in told.runs]
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_the_client_of_a_run_that_is_over_is_there_no_longer_than_it_is_heard(
+    failing: bool,
+) -> None:
+    world = over(failing)
+    assert listed(world) == [(True, 2)]
+    world.client_there = False
+    world.run_for(LEASE_S + 5.0)
+    assert listed(world) == [(False, 2)]
+    world.ask(req.Resume("r1"))
+    world.run_for(LEASE_S - 5.0)
+    assert listed(world) == [(True, 2)]
+    world.run_for(10.0)
+    assert listed(world) == [(False, 2)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_errors_alone_are_kept_as_long_as_a_gone_clients_run_and_results_longer(
+    restarts: bool,
+) -> None:
+    for failing, kept in ((True, []), (False, [(False, 2)])):
+        world = over(failing)
+        world.client_there = False
+        if restarts:
+            world.run_for(GONE_S / 2)
+            world.start_orchestrator()
+        world.run_for(GONE_S + 5.0)
+        assert listed(world) == kept
+
+
+def test_a_detached_runs_errors_are_kept_for_its_lifetime() -> None:
+    world = World(tiny_manifest(weights=[10 * MB] * 3))
+    world.begin("a", fail_task=lambda task: Failure("compute_failed", "no"))
+    world.submit(items=2, options=RunOptions(detached=True, lifetime_s=2 * GONE_S))
+    world.run_for(10.0)
+    world.client_there = False
+    world.run_for(GONE_S + LEASE_S)
+    assert listed(world) == [(False, 2)]
+
+
+def test_a_client_that_takes_no_more_of_its_run_leaves_nothing_of_it() -> None:
+    for failing in (True, False):
+        world = over(failing)
+        world.ask(req.CancelRun("r1"))
+        world.run_for(0.1)
+        assert listed(world) == []
+    world = slow_world("a")
+    world.submit(items=2)
+    world.run_for(20.0)
+    world.ask(req.CancelRun("r1"))
+    world.run_for(1.0)
+    assert listed(world) == []
+    world.start_orchestrator()
+    assert not world.machine.state.runs

@@ -76,6 +76,8 @@ def test_another_session_collects_it_each_item_once_and_then_it_is_forgotten() -
     world.ask(req.AcknowledgeResults("r1", (0, 1, 2)), OTHER)
     world.run_for(1.0)
     assert "r1" not in world.machine.state.runs
+    assert listed(world, run="r1").gone == "it is over, and all of its results were fetched"
+    assert listed(world, BOB, "r1").gone is None
     rejected = collect(world)
     assert isinstance(rejected, req.Rejected)
     assert (rejected.kind, "fetched" in rejected.reason) == ("unknown_run", True)
@@ -347,3 +349,15 @@ def test_a_detached_run_whose_client_went_before_all_inputs_were_here_ends() -> 
     world.client_there = False
     world.run_for(OPTIONS.client_gone_s + 5.0)
     assert world.machine.state.runs["r1"].state == "failed"
+
+
+def test_who_collects_is_told_how_many_another_session_had() -> None:
+    world = detached()
+    world.run_for(10.0)
+    read(world)
+    world.ask(req.AcknowledgeResults("r1", (0, 2)), OTHER)
+    world.ask(req.LeaveRun("r1"), OTHER)
+    world.run_for(0.2)
+    told = collect(world, "clients/ann/s3")
+    assert isinstance(told, req.Collected)
+    assert (told.items, told.had) == (((1, 1),), 2)

@@ -39,7 +39,7 @@ def test_the_first_range_is_hedged_from_our_own_disk_under_the_same_attempt() ->
     assert results(world, 4, "r2")
     sent = [each for each in world.instructions(ins.SendInput) if each.activation.run == "r2"]
     first = [each.attempt for each in sent if each.activation.item == 0]
-    assert first == [0, 0]
+    assert first == [world.machine.state.first_attempt] * 2
 
 
 def test_the_last_range_goes_to_who_brought_the_result_though_its_word_comes_later() -> None:
