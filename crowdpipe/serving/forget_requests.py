@@ -13,6 +13,7 @@ from broker_config.private_file import make_private_folder
 from crowdpipe.home import read_up
 from wire.errors import InvalidName, OperatorError, TimedOut
 from wire.ids import check_name
+from wire.unwritable import writing_in
 
 FOLDER = "forget"
 AT_ONCE = 64
@@ -27,7 +28,8 @@ def ask_to_forget(home: Path, device: str) -> None:
     if read_up(home) is None:
         raise OperatorError(f"nothing is served from {home}: start `crowdpipe up` first")
     request = make_private_folder(home / FOLDER) / device
-    request.touch()
+    with writing_in(request.parent):
+        request.touch()
     deadline = time.monotonic() + TAKEN_LIMIT_S
     while request.exists():
         if time.monotonic() > deadline:
