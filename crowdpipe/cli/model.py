@@ -57,6 +57,10 @@ def add(
             help="Largest sizes of symbolic dimensions.  [default: batch 1, others 512]",
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace the model of that name; its runs end then."),
+    ] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -64,6 +68,7 @@ def add(
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.progress import BytesProgress
     from crowdpipe.cli.quantities import counted, parse_nbytes, parse_shape, show_nbytes
+    from crowdpipe.serving.additions import adding
     from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.model_files import find_model
     from crowdpipe.serving.models import CutWishes, add_model
@@ -73,8 +78,12 @@ def add(
         parse_nbytes(max_segment) if max_segment else None, segments, parse_shape(max_shape)
     )
     path = find_model(file)
-    with open_store(home_of(home)) as store, BytesProgress(f"adding {name}") as progress:
-        manifest = add_model(store, path, name, wishes, progress.so_far)
+    with (
+        open_store(home_of(home)) as store,
+        adding(store, replacing=replace) as additions,
+        BytesProgress(f"adding {name}") as progress,
+    ):
+        manifest = add_model(additions, path, name, wishes, progress.so_far)
     await_announced(home_of(home), name, manifest.digest)
     if as_json:
         print_json(_summary(manifest))

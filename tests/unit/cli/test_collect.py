@@ -94,3 +94,12 @@ def test_results_that_cannot_be_one_array_are_numbered_and_that_is_said(
     assert said.endswith("so results are numbered: 0/NAME, …")
     there = [f"{item}/y" for item, outcome in outcomes.items() if outcome is not FAILED]
     assert sorted(read_arrays(tmp_path / "out.npz")) == there
+
+
+def test_results_that_cannot_be_written_are_kept_and_the_error_says_how_to_get_them(
+    in_one_array: Collecting, tmp_path: Path
+) -> None:
+    (tmp_path / "out.npz").mkdir()
+    with pytest.raises(CrowdpipeError, match=r"kept: crowdpipe collect r1 -o FILE\.npz") as told:
+        in_one_array(1, {0: result()})
+    assert "cannot write" in str(told.value)
