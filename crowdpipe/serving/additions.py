@@ -75,8 +75,8 @@ class _KeepingManifests(_Passing):
         if there is not None and not there.serves_as(read_manifest(name, data)):
             raise UserError(
                 f"there is a model {name!r} already, and this is another, or is cut or bounded "
-                f"otherwise (there: {len(there.segments)} segments of {there.nbytes} bytes); choose "
-                "another --name, or --replace it: its runs end with an error then"
+                f"otherwise (there: {len(there.segments)} segments of {there.nbytes} bytes); "
+                "choose another --name, or --replace it: its runs end with an error then"
             )
         self._behind.put(name, data)
 
