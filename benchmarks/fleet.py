@@ -96,7 +96,7 @@ class Fleet:
         self.store_port = urlsplit(record.store).port or 0
         with open_store(self._home) as store:
             wishes = CutWishes(max_shape=self._given.max_shape, cut_after=self._spec.cut_after)
-            self.manifest = add_model(store, self._given.model, self._given.name, wishes)
+            self.manifest = add_model(store, self._given.model, self._given.name, wishes).manifest
         self.work = self._given.ready(self.manifest)
         self._watched = stack.enter_context(ExitStack())
         self._watch()

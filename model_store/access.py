@@ -22,8 +22,8 @@ class Unauthorised(Refused):
     """No credentials, or wrong ones."""
 
 
-def role_of(header: str | None, authorise: Authorise) -> Role:
-    """The role behind an `Authorization` header; `Unauthorised` if there is none."""
+def user_of(header: str | None, authorise: Authorise) -> tuple[str, Role]:
+    """Name and role behind an `Authorization` header; `Unauthorised` if there are none."""
     scheme, _, encoded = (header or "").partition(" ")
     if scheme.lower() != "basic":
         raise Unauthorised("the store asks for a user name and secret (HTTP Basic)")
@@ -34,7 +34,7 @@ def role_of(header: str | None, authorise: Authorise) -> Role:
     role = authorise(user, password)
     if role is None:
         raise Unauthorised("the store refused the user name or secret")
-    return role
+    return user, role
 
 
 def check_may(role: Role, allowed: frozenset[Role], what: str) -> None:

@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from model_store.access import READERS, WRITERS, Authorise, Unauthorised, check_may, role_of
+from model_store.access import READERS, WRITERS, Authorise, Unauthorised, check_may, user_of
 from model_store.blobs import BlobStore, BlobWriter, missing
 from model_store.manifests import MAX_MANIFEST_NBYTES, ManifestStore
 from model_store.ranges import ByteRange, parse_range
@@ -66,20 +66,16 @@ _STATUS_OF_PUT: dict[type[CrowdpipeError], int] = {BlobMissing: 409, BlobCorrupt
 _KIND_OF_STATUS = {404: "not_found", 405: "not_allowed"}
 
 
-def create_app(
-    blobs: UploadedBlobs,
-    manifests: ManifestStore,
-    authorise: Authorise,
-    know: Callable[[str], None] = lambda address: None,
-) -> FastAPI:
-    """The application around one store. `authorise` says which role a user has; `know` is told
-    from which address one came with a valid secret."""
+def create_app(blobs: UploadedBlobs, manifests: ManifestStore, authorise: Authorise) -> FastAPI:
+    """The application around one store. `authorise` says which role a user has; `shown` in a
+    request's state, if there, is told whose valid secret came with it."""
     app = FastAPI(title="crowdpipe model store", docs_url=None, redoc_url=None, openapi_url=None)
 
     def may(request: Request, roles: frozenset[Role], what: str) -> None:
-        role = role_of(request.headers.get("authorization"), authorise)
-        if request.client is not None:
-            know(request.client.host)
+        user, role = user_of(request.headers.get("authorization"), authorise)
+        shown = getattr(request.state, "shown", None)
+        if shown is not None:
+            shown(user)
         check_may(role, roles, what)
 
     _add_errors(app)

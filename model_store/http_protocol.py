@@ -22,10 +22,15 @@ LOOKS = 5  # in the shortest of these
 
 
 class HttpProtocol(H11Protocol):
-    def __init__(self, limits: ConnectionLimits, *arguments: Any, **named: Any) -> None:
+    """What answers a request calls `request.state.shown(user)` once that user's secret was shown,
+    from any thread."""
+
+    def __init__(
+        self, limits: ConnectionLimits[HttpProtocol], *arguments: Any, **named: Any
+    ) -> None:
         super().__init__(*arguments, **named)
+        self.app_state = {**self.app_state, "shown": self._shown}
         self._limits = limits
-        self._address: str | None = None  # while it counts
         self._look_next: asyncio.TimerHandle | None = None
         self._head_since: float | None = None
         self._heard_at = self._read_at = 0.0
@@ -34,11 +39,7 @@ class HttpProtocol(H11Protocol):
     # asyncio's base says that any transport may come; uvicorn's protocol takes this kind alone.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        address = self.client[0] if self.client else ""
-        if not self._limits.admit(address):
-            transport.abort()
-            return
-        self._address = address
+        self._close(self._limits.admit(self, self._address))
         self._head_since = self._heard_at = self._read_at = self.loop.time()
         self._look()
 
@@ -46,9 +47,7 @@ class HttpProtocol(H11Protocol):
         super().connection_lost(exc)
         if self._look_next is not None:
             self._look_next.cancel()
-        if self._address is not None:
-            self._limits.left(self._address)
-            self._address = None
+        self._limits.left(self)
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self.loop.time()
@@ -57,6 +56,25 @@ class HttpProtocol(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_since = None
+            self._limits.ask(self, self._address)
+
+    def on_response_complete(self) -> None:
+        self._limits.rest(self, self._address)
+        super().on_response_complete()
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def _shown(self, user: str) -> None:
+        self.loop.call_soon_threadsafe(self._serve, user)
+
+    def _serve(self, user: str) -> None:
+        self._close(self._limits.serve(self, user))
+
+    def _close(self, connection: HttpProtocol | None) -> None:
+        if connection is not None:
+            connection.transport.abort()
 
     def _look(self) -> None:
         """At what is waited for, now and then."""

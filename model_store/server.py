@@ -24,7 +24,8 @@ from wire.errors import OperatorError, PortTaken, StoreUnreachable, TimedOut
 START_LIMIT_S = 10.0
 STOP_LIMIT_S = 10.0
 FAREWELL_S = 3  # what downloads get to finish when the store stops
-BACKLOG = 128
+BACKLOG = 1024  # connections that the system takes for us; with more, they wait for seconds
+AT_ONCE = 16  # that we take from there, before we hear what those that we have say
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
@@ -58,9 +59,8 @@ class StoreServer:
             return
         listener = take_port(self.host, self.port)
         self.port = listener.getsockname()[1]
-        limits = ConnectionLimits()
-        app = create_app(self.blobs, self.manifests, self._authorise, limits.know)
-        server = _Server(_configuration(app, limits))
+        app = create_app(self.blobs, self.manifests, self._authorise)
+        server = _Server(_configuration(app))
         thread = threading.Thread(
             target=server.run, args=([listener],), name="model-store", daemon=True
         )
@@ -110,11 +110,14 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             await super().startup(sockets)
+            for listener in sockets or []:
+                listener.listen(BACKLOG)  # asyncio takes one number for this and for `AT_ONCE`
         finally:
             self.ready.set()
 
 
-def _configuration(app: object, limits: ConnectionLimits) -> uvicorn.Config:
+def _configuration(app: object) -> uvicorn.Config:
+    limits: ConnectionLimits[HttpProtocol] = ConnectionLimits()
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
         log_config=None,
@@ -122,6 +125,7 @@ def _configuration(app: object, limits: ConnectionLimits) -> uvicorn.Config:
         lifespan="off",
         server_header=False,
         http=partial(HttpProtocol, limits),  # type: ignore[arg-type]  # called as a class is
+        backlog=AT_ONCE,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=FAREWELL_S,
     )

@@ -138,7 +138,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A model that can be served. `source` is the digest of the author's file."""
+    """A model that can be served. `source` is the digest of the author's file. `exact_only`: with
+    graph optimisation, segments were further from the whole than ONNX Runtime is from itself."""
 
     format: int
     name: str
@@ -151,6 +152,7 @@ class Manifest:
     ir_version: int
     notes: tuple[str, ...] = ()
     reference: Reference | None = None
+    exact_only: bool = False
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:

@@ -84,7 +84,7 @@ class FaultySystem:
             self._store_port = free.getsockname()[1]
         with open_store(self._home) as store:
             wishes = CutWishes(max_shape=self._given.max_shape)
-            manifest = add_model(store, self._given.model, self._given.name, wishes)
+            manifest = add_model(store, self._given.model, self._given.name, wishes).manifest
         self.work = self._given.ready(manifest)
         self.start_store()
         stack.callback(self.kill_store)

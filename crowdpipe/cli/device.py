@@ -66,7 +66,15 @@ def forget(name: Name, home: Home = None) -> None:
     Phones that were not heard of for long are forgotten by themselves (`crowdpipe up --help`).
     """
     from crowdpipe.cli.console import say
-    from crowdpipe.serving.forget_requests import ask_to_forget
+    from crowdpipe.serving.forget_requests import ask_to_forget, said_status
 
-    ask_to_forget(desk_home_of(home), name)
-    say(f"{name} is forgotten.")
+    folder = desk_home_of(home)
+    status = said_status(folder, name)
+    ask_to_forget(folder, name)
+    if status in (None, "offline"):
+        say(f"{name} is forgotten.")
+        return
+    say(
+        f"{name} is forgotten, but said last that it is {status}: if it is still there, it comes "
+        f"back by itself. To keep it out: crowdpipe device remove {name}"
+    )

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from crowdpipe.client.fleet import DeviceReport
-    from wire.messages.residency import Residency
+    from wire.messages.residency import PartitionResidency, Residency
     from wire.messages.telemetry import Telemetry
 
 EVERY_S = 2.0
+MOST_QUEUED = 999_999  # more than that no device has read
+MOST_NAMED = 32  # characters
+MOST_PARTITIONS = 4
 
 
 def register(app: typer.Typer) -> None:
@@ -88,21 +91,22 @@ def devices_table(found: list[DeviceReport]) -> Table:
 
 
 def _row(device: DeviceReport) -> tuple[str, ...]:
-    from crowdpipe.cli.quantities import show_nbytes
+    from crowdpipe.cli.quantities import possible_nbytes, show_nbytes
 
     state, residency = device.state, device.residency
     here = state is not None and state.status != "offline"
     told = device.telemetry if here else None  # what it said before it went is no news
-    budget = state.capabilities.memory_budget_nbytes if state and state.capabilities else None
+    able = state.capabilities if state else None
+    budget = possible_nbytes(able.memory_budget_nbytes if able else None)
     return (
         device.name,
         _status(device),
         _battery(told),
         f"{told.temperature_c:.0f}" if told and told.temperature_c is not None else "–",
         show_nbytes(budget) if budget is None else f"≤ {show_nbytes(budget)}",
-        show_nbytes(told.rss_nbytes if told else None),
-        str(told.queue_depth) if told else "–",
-        show_nbytes(residency.cached_nbytes if residency else None),
+        show_nbytes(possible_nbytes(told.rss_nbytes if told else None)),
+        str(told.queue_depth) if told and 0 <= told.queue_depth <= MOST_QUEUED else "–",
+        show_nbytes(possible_nbytes(residency.cached_nbytes if residency else None)),
         _serves(residency) if residency and here else "–",
     )
 
@@ -119,16 +123,25 @@ def _battery(told: Telemetry | None) -> str:
 
 
 def _serves(residency: Residency) -> str:
-    """Every partition with its status; of a failed one also why."""
+    """The first partitions with their status, and a count of the others."""
+    from crowdpipe.cli.excerpts import show_list
+
+    return (
+        ", ".join(show_list(list(map(_served, residency.partitions)), MOST_PARTITIONS)) or "nothing"
+    )
+
+
+def _served(entry: PartitionResidency) -> str:
+    """Where it is in its model and how far it got; of a failed one also why."""
+    from crowdpipe.cli.excerpts import show_text
     from crowdpipe.cli.tables import show_range
 
-    told = []
-    for entry in residency.partitions:
-        where = show_range(entry.partition.first, entry.partition.last)
-        text = f"{entry.model_name} {where} {entry.status}"
-        if entry.status == "fetching":
-            text += f" {entry.fetched_nbytes * 100 // max(1, entry.total_nbytes)} %"
-        if entry.failure is not None:
-            text += f": {entry.failure.reason}"
-        told.append(text)
-    return ", ".join(told) or "nothing"
+    where = show_range(entry.partition.first, entry.partition.last)
+    text = (
+        f"{show_text(entry.model_name, MOST_NAMED)} {show_text(where, MOST_NAMED)} {entry.status}"
+    )
+    if entry.status == "fetching" and 0 <= entry.fetched_nbytes <= entry.total_nbytes:
+        text += f" {entry.fetched_nbytes * 100 // max(1, entry.total_nbytes)} %"
+    if entry.failure is not None:
+        text += f": {show_text(entry.failure.reason)}"
+    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from crowdpipe.cli.model_check import check
 from crowdpipe.cli.options import Home, Json, desk_home_of, example
 
 if TYPE_CHECKING:
+    from orchestrator.segmentation.checking.comparing import ModelComparison
     from wire.manifest import Manifest, TensorSpec
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
@@ -57,6 +59,15 @@ def add(
             help="Largest sizes of symbolic dimensions.  [default: batch 1, others 512]",
         ),
     ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz", help="Real inputs to compare on, as for run.  [default: made up]"
+        ),
+    ] = None,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Serve it without comparing it with the whole.")
+    ] = False,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Replace the model of that name; its runs end then."),
@@ -64,37 +75,61 @@ def add(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Cut a model into segments and store them. The file itself is not changed."""
+    """Cut a model into segments, compare them with the whole, and store them.
+
+    The file itself is not changed.
+    """
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.progress import BytesProgress
     from crowdpipe.cli.quantities import counted, parse_nbytes, parse_shape, show_nbytes
-    from crowdpipe.serving.additions import adding
     from crowdpipe.serving.announced import await_announced
     from crowdpipe.serving.model_files import find_model
-    from crowdpipe.serving.models import CutWishes, add_model
+    from crowdpipe.serving.model_work import AddModel
+    from crowdpipe.serving.models import CutWishes
     from crowdpipe.serving.stores import open_store
+    from crowdpipe.serving.worker_process import add_apart
 
     wishes = CutWishes(
         parse_nbytes(max_segment) if max_segment else None, segments, parse_shape(max_shape)
     )
     folder = desk_home_of(home)
     path = find_model(file)
-    with (
-        open_store(folder) as store,
-        adding(store, replacing=replace) as additions,
-        BytesProgress(f"adding {name}") as progress,
-    ):
-        manifest = add_model(additions, path, name, wishes, progress.so_far)
+    with open_store(folder) as store, BytesProgress(f"adding {name}") as progress:
+        named = None if inputs is None else str(inputs)
+        job = AddModel(str(folder), str(path), name, wishes, named, unchecked, replace)
+        found = add_apart(job, progress)
+    manifest = found.manifest
     await_announced(folder, name, manifest.digest)
     if as_json:
-        print_json(_summary(manifest))
+        print_json({**_summary(manifest), "compared": _compared_plain(found, unchecked)})
         return
     say(
         f"{name}: {counted(len(manifest.segments), 'segment')}, {show_nbytes(manifest.nbytes)}, "
         f"now in {store.where}"
     )
+    say(_compared(found, unchecked))
     for note in manifest.notes:
         say(f"note: {note}")
+
+
+def _compared(found: ModelComparison, skipped: bool) -> str:
+    """What was found out before it is served, in a sentence."""
+    if skipped:
+        return "Not compared with the whole model, as you asked."
+    if not found.reproducible:
+        return "Runs; not compared, since it gives something else each time."
+    same = "Compared: the same bits as the whole model, with graph optimisation off"
+    if found.difference == 0.0:
+        return f"{same} and on."
+    return f"{same}; off by {found.difference:.1e} with it on (limit {found.limit:.1e})."
+
+
+def _compared_plain(found: ModelComparison, skipped: bool) -> dict[str, Any] | None:
+    """JSON has no infinity: a difference of None says that no number tells it."""
+    if skipped or not found.reproducible:
+        return None
+    finite = found.difference < float("inf")
+    return {"difference": found.difference if finite else None, "limit": found.limit}
 
 
 def show_all(home: Home = None, as_json: Json = False) -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from orchestrator.segmentation.checking.check import CheckFigures, ItemFigures
 
 DIFFERS_EXIT_CODE = 1
-NAME = "checked"
 
 
 def check(
@@ -84,34 +83,16 @@ def _shape(text: str | None) -> dict[str, int]:
 def _figures(given: str, wishes: Any, inputs: Path | None) -> CheckFigures:
     from crowdpipe.cli.progress import ItemsProgress
     from crowdpipe.serving.model_files import find_model
-    from crowdpipe.serving.models import naming_file
-    from orchestrator.segmentation.checking.check import STEPS, check
+    from crowdpipe.serving.model_work import CheckModel
+    from crowdpipe.serving.worker_process import check_apart
 
     path = find_model(given)
-    items = _items(inputs)
     with (
         tempfile.TemporaryDirectory(prefix="crowdpipe-check-") as folder,
-        naming_file(path),
-        ItemsProgress("checking", STEPS) as progress,
+        ItemsProgress("checking", None) as progress,
     ):
-        return check(
-            path,
-            NAME,
-            Path(folder),
-            options=wishes.options(),
-            items=items,
-            progress=progress.so_far,
-        )
-
-
-def _items(inputs: Path | None) -> list[dict[str, Any]] | None:
-    """The file's items: numbered ones, or else the one that it is."""
-    if inputs is None:
-        return None
-    from crowdpipe.items_file import read_arrays, split_items
-
-    arrays = read_arrays(inputs)
-    return split_items(inputs, arrays, ())[1]
+        named = None if inputs is None else str(inputs)
+        return check_apart(CheckModel(str(path), folder, wishes, named), progress)
 
 
 def _record(home: Path | None, figures: CheckFigures) -> list[str]:

@@ -11,6 +11,8 @@ from crowdpipe.cli.options import Broker, Exact, Home, Json, broker_of, example
 if TYPE_CHECKING:
     from wire.messages.requests import PlannedPartition
 
+MOST_LEFT_OUT = 40  # lines; --json has them all
+
 
 def register(app: typer.Typer) -> None:
     app.command(epilog=example("crowdpipe plan minilm", "crowdpipe plan minilm --partitions 3"))(
@@ -34,6 +36,7 @@ def plan(
 ) -> None:
     """Say which device would serve which segments, and why. Changes nothing."""
     from crowdpipe.cli.console import out, print_json
+    from crowdpipe.cli.excerpts import show_list
     from crowdpipe.cli.quantities import show_nbytes, show_seconds
     from crowdpipe.cli.tables import plain_table, show_range
     from crowdpipe.client.fleet import plan as ask
@@ -63,8 +66,9 @@ def plan(
         where = f"{show_range(row.first, row.last)} on {row.device}"
         how = ", segment by segment" if row.streamed else ""
         console.print(f"{where}{how}: {row.reason}, {_basis(row)}")
-    for device, why in sorted(planned.left_out.items()):
-        console.print(f"not used: {device}, {why}")
+    not_used = [f"not used: {device}, {why}" for device, why in sorted(planned.left_out.items())]
+    for line in show_list(not_used, MOST_LEFT_OUT):
+        console.print(line)
     console.print(f"estimate: {planned.items} items in about {show_seconds(planned.batch_s)}")
 
 

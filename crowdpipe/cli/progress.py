@@ -22,6 +22,7 @@ class _Bar:
 
     def __init__(self, title: str, total: int | None, amount: ProgressColumn) -> None:
         console = notes()
+        self._title = title
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -32,6 +33,9 @@ class _Bar:
             disable=not console.is_terminal,
         )
         self._task = self._progress.add_task(title, total=total)
+
+    def doing(self, what: str) -> None:
+        self._progress.update(self._task, description=f"{self._title}: {what}")
 
     def so_far(self, done: int, total: int | None = None) -> None:
         if total is None:
@@ -63,9 +67,9 @@ class BytesProgress(_Bar):
 
 
 class ItemsProgress(_Bar):
-    """Items done of items in total."""
+    """Items done of items in total, which may come later."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int | None) -> None:
         super().__init__(title, total, MofNCompleteColumn())
 
     def __enter__(self) -> ItemsProgress:

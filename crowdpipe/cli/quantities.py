@@ -1,4 +1,7 @@
-"""Numbers as people read them: bytes, seconds, shares. Machines get plain numbers instead."""
+"""Numbers as people read them: bytes, seconds, shares. Machines get plain numbers instead.
+
+Whatever the number, it is shown in a few characters: others stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 from wire.errors import UserError
 
 _STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_MOST_NBYTES, _MOST_SECONDS, _MOST_COUNT = 1 << 50, 10 * 365 * 86_400.0, 1e18
 _FACTORS = {
     "": 1,
     "B": 1,
@@ -23,11 +27,13 @@ _FACTORS = {
 
 
 def show_nbytes(nbytes: float | None) -> str:
-    """`12.3 MiB`; a dash where there is no reading."""
-    if nbytes is None:
+    """`12.3 MiB`; a dash where there is no reading, or one that nothing can have."""
+    if nbytes is None or not nbytes >= 0:
         return "–"
+    if nbytes > _MOST_NBYTES:
+        return "over 1 PiB"
     for factor, unit in _STEPS:
-        if abs(nbytes) >= factor:
+        if nbytes >= factor:
             size = nbytes / factor
             return f"{size:.1f} {unit}" if size < 100 else f"{size:.0f} {unit}"
     return f"{nbytes:.0f} B"
@@ -38,8 +44,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def possible_nbytes(nbytes: int | None) -> int | None:
+    """Of what a device says that it has; None where no device has so much."""
+    return nbytes if nbytes is not None and 0 <= nbytes <= _MOST_NBYTES else None
+
+
 def show_count(count: float) -> str:
     """`850`, `12.3 k`, `1.4 M`, `2.0 G`: of multiply-adds and the like."""
+    if not 0 <= count <= _MOST_COUNT:
+        return "over 1e18" if count > 0 else "–"
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
@@ -47,9 +60,11 @@ def show_count(count: float) -> str:
 
 
 def show_seconds(seconds: float | None) -> str:
-    """`1.23 s`, `45 ms`, `2 min 5 s`; a dash where there is no reading."""
-    if seconds is None:
+    """`1.23 s`, `45 ms`, `2 min 5 s`; a dash where there is no reading, or a negative one."""
+    if seconds is None or not seconds >= 0:
         return "–"
+    if seconds > _MOST_SECONDS:
+        return "over 10 years"
     if seconds >= 120:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     if seconds >= 10:

@@ -19,9 +19,11 @@ from rich.progress import (
 )
 
 from crowdpipe.cli.console import notes
+from crowdpipe.cli.excerpts import show_text
 from crowdpipe.cli.quantities import counted
 
 LINE_EVERY_S = 5.0
+LINE_CHARACTERS = 1000
 RATE_OVER_S, SAMPLE_EVERY_S = 10.0, 0.25
 GOES_ON = "It goes on."
 
@@ -107,4 +109,4 @@ class RunView:
         self._say(text)
 
     def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
+        self._console.print(show_text(text, LINE_CHARACTERS), soft_wrap=True)

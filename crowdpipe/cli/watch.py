@@ -12,9 +12,11 @@ from typing import Annotated
 
 import typer
 
+from crowdpipe.cli.excerpts import show_text
 from crowdpipe.cli.options import Broker, Home, Json, broker_of, example, home_of
 from wire.broker_url import BrokerUrl
 
+MOST_CHARACTERS = 4000
 _DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 
 
@@ -32,7 +34,8 @@ def watch(
 ) -> None:
     """Print every message about devices, models and runs until Ctrl-C.
 
-    Retained messages come first; digests are shortened. With --json each line is an object, whole.
+    Retained messages come first; digests and long messages are shortened. With --json each line is
+    an object, whole.
     """
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from crowdpipe.watching.login import WATCHER, login_of
@@ -68,12 +71,13 @@ def sub_line(url: BrokerUrl) -> str:
 
 
 def _print(topic: str, payload: bytes) -> None:
-    print(topic, shortened(payload.decode(errors="replace")), flush=True)
+    print(show_text(topic), shortened(payload.decode(errors="replace")), flush=True)
 
 
 def shortened(text: str) -> str:
-    """With the first digits of each digest, which are enough for people."""
-    return _DIGEST.sub(r"\1…", text)
+    """With the first digits of each digest, which are enough for people, and the beginning of what
+    is long."""
+    return show_text(_DIGEST.sub(r"\1…", text), MOST_CHARACTERS)
 
 
 def _print_json(topic: str, payload: bytes) -> None:

@@ -7,7 +7,7 @@ memory is bounded by the window, whatever the length of the iterable.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from crowdpipe.client.arrays import Array
@@ -62,8 +62,8 @@ class Stream:
     ) -> None:
         self._line = line
         self._model = model
-        self._options = options
-        self._settings = FrameSettings(options.exact, options.barrier, options.transport)
+        self._options = replace(options, exact=options.exact or model.exact_only)
+        self._settings = FrameSettings(self._options.exact, options.barrier, options.transport)
         self._feeds = feeds
         self._names = tuple(names)
         self._count = count

@@ -155,7 +155,7 @@ class Demonstration:
     def _cut(self, home: Path, work: DemoWork) -> tuple[DemoWork, Manifest]:
         wishes = CutWishes(max_shape=work.max_shape)
         with open_store(home) as store, BytesProgress("cutting the model") as progress:
-            manifest = add_model(store, work.model, work.name, wishes, progress.so_far)
+            manifest = add_model(store, work.model, work.name, wishes, progress.so_far).manifest
         need = resident_need(manifest.segments)
         self._say(
             f"model         {work.name}: {show_nbytes(manifest.nbytes)}, cut into "

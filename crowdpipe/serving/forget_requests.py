@@ -11,8 +11,12 @@ from pathlib import Path
 
 from broker_config.private_file import make_private_folder
 from crowdpipe.home import read_up
-from wire.errors import InvalidName, OperatorError, TimedOut
+from crowdpipe.watching.login import WATCHER, login_of
+from crowdpipe.watching.watcher import Watcher
+from wire.broker_url import BrokerUrl
+from wire.errors import InvalidName, OperatorError, TimedOut, UserError
 from wire.ids import check_name
+from wire.messages.state import Status
 from wire.unwritable import writing_in
 
 FOLDER = "forget"
@@ -25,8 +29,7 @@ def ask_to_forget(home: Path, device: str) -> None:
     """Return once it is forgotten. Raises `InvalidName`, `OperatorError` if nothing is served from
     `home`, or `TimedOut`."""
     check_name(device, "device name")
-    if read_up(home) is None:
-        raise OperatorError(f"nothing is served from {home}: start `crowdpipe up` first")
+    _broker_of(home)
     request = make_private_folder(home / FOLDER) / device
     with writing_in(request.parent):
         request.touch()
@@ -36,6 +39,26 @@ def ask_to_forget(home: Path, device: str) -> None:
             request.unlink(missing_ok=True)
             raise TimedOut(f"`crowdpipe up` did not answer within {TAKEN_LIMIT_S:g} s; try again")
         time.sleep(POLL_S)
+
+
+def said_status(home: Path, device: str) -> Status | None:
+    """What a device retained of itself last, which proves nothing; None if that was no status.
+
+    Raises `UserError` if nothing is retained of such a device, and what `ask_to_forget` raises, or
+    what keeps a watcher from the broker."""
+    check_name(device, "device name")
+    with Watcher(login_of(home, _broker_of(home), WATCHER)) as watcher:
+        record = watcher.look(lambda seen: seen.devices.get(device))
+    if record is None:
+        raise UserError(f"no device {device!r} is known; `crowdpipe devices` lists those that are")
+    return record.state.status if record.state is not None else None
+
+
+def _broker_of(home: Path) -> BrokerUrl:
+    record = read_up(home)
+    if record is None:
+        raise OperatorError(f"nothing is served from {home}: start `crowdpipe up` first")
+    return record.url
 
 
 def take_requests(home: Path, forget: Callable[[str], None]) -> None:

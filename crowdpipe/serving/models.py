@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crowdpipe.serving.stores import ServedStore
 from wire.errors import InvalidModel
@@ -14,10 +14,13 @@ from wire.manifest import BlobRef, Manifest
 from wire.record import encode
 
 if TYPE_CHECKING:
+    from orchestrator.segmentation.checking.comparing import ModelComparison
     from orchestrator.segmentation.options import SegmentOptions
 
 Progress = Callable[[int, int], None]
 """Bytes of weights done, and in total."""
+Doing = Callable[[str], None]
+"""What is being done, in a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +53,46 @@ def naming_file(file: Path) -> Iterator[None]:
         raise error if str(file) in str(error) else type(error)(f"{file}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """On what segments are compared with the whole before they are served: `items`, or one that
+    is made up; on nothing if `skipped`."""
+
+    items: tuple[dict[str, Any], ...] | None = None
+    skipped: bool = False
+
+
 def add_model(
-    store: ServedStore, file: Path, name: str, wishes: CutWishes, progress: Progress | None = None
-) -> Manifest:
-    """Cut `file` and store it as `name`, replacing what had that name.
+    store: ServedStore,
+    file: Path,
+    name: str,
+    wishes: CutWishes,
+    progress: Progress | None = None,
+    comparing: Comparing | None = None,
+    doing: Doing | None = None,
+) -> ModelComparison:
+    """Cut `file`, compare its segments with the whole, and store it as `name`, replacing what had
+    that name.
 
     Raises `InvalidModel`, `InvalidName`, `UserError`, `StoreUnreachable` or `DiskFull`.
     """
     # onnx takes a while to import: only here, not for every command.
+    from orchestrator.segmentation.checking.comparing import ModelComparison, compared
     from orchestrator.segmentation.segmenter import segment
 
     def keep(chunks: Iterable[bytes]) -> BlobRef:
         return store.blobs.put(chunks)
 
     with naming_file(file):
-        manifest = segment(file, name, keep, options=wishes.options(), progress=progress)
-    store.manifests.put(name, encode(manifest))
-    return manifest
+        cut = segment(file, name, keep, options=wishes.options(), progress=progress, doing=doing)
+        given = comparing or Comparing()
+        found = ModelComparison(cut)
+        if not given.skipped:
+            if doing is not None:
+                doing("comparing")
+            found = compared(file, cut, store.folder, wishes.options(), given.items)
+    store.manifests.put(name, encode(found.manifest))
+    return found
 
 
 def record_reference(store: ServedStore, checked: Manifest) -> list[str]:

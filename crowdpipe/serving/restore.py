@@ -150,7 +150,8 @@ def _store(home: Path) -> Iterator[ServedStore]:
     """The home's, which nobody serves meanwhile; nothing is left in it of what fails."""
     blobs = FolderBlobs(home / "store")
     manifests = Manifests(home / "store", blobs)
-    with adding(ServedStore(blobs, manifests, str(home / "store")), replacing=True) as store:
+    opened = ServedStore(blobs, manifests, str(home / "store"), blobs.folder)
+    with adding(opened, replacing=True) as store:
         yield store
 
 

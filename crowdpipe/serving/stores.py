@@ -22,11 +22,12 @@ from wire.topics import ORCHESTRATOR
 
 @dataclass(frozen=True, slots=True)
 class ServedStore:
-    """`where` is for people."""
+    """`where` is for people; `folder` holds the blobs, by digest, whoever serves them."""
 
     blobs: BlobStore
     manifests: ManifestStore
     where: str
+    folder: Path
 
     def get(self, name: str) -> Manifest:
         """The manifest; `UnknownModel` if there is none."""
@@ -39,10 +40,12 @@ def open_store(home: Path) -> Iterator[ServedStore]:
     record = read_up(home)
     if record is None:
         blobs = FolderBlobs(home / "store")
-        yield ServedStore(blobs, Manifests(home / "store", blobs), str(home / "store"))
+        manifests = Manifests(home / "store", blobs)
+        yield ServedStore(blobs, manifests, str(home / "store"), blobs.folder)
         return
     me = Credentials(home).get(ORCHESTRATOR)
     if me is None:
         raise OperatorError(f"the list of users in {home} is gone; start `crowdpipe up` again")
     with RemoteStore(record.store, me.name, me.secret) as remote:
-        yield ServedStore(remote.blobs, remote.manifests, record.store)
+        folder = FolderBlobs(home / "store").folder
+        yield ServedStore(remote.blobs, remote.manifests, record.store, folder)

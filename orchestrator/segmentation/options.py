@@ -19,14 +19,15 @@ class SegmentOptions:
 
     `max_segment_nbytes` bounds a segment's weights unless one node alone has more. `segments`
     asks for that many exactly; `cut_after` names values after whose node to cut, and nothing
-    else is cut. `max_shape` bounds symbolic dimensions by name; a symbol that is not named takes
-    `DEFAULT_BATCH` if its name says batch (or if it is an input's unnamed first dimension), and
-    `DEFAULT_DIM` otherwise.
+    else is cut. `least_segments` cuts small models too, which would stay whole: into so many, or
+    as many as they have places for. `max_shape` bounds symbolic dimensions by name; one that is
+    not named takes `DEFAULT_BATCH` if it is a batch, and `DEFAULT_DIM` otherwise.
     """
 
     max_segment_nbytes: int = MAX_SEGMENT_NBYTES
     segments: int | None = None
     cut_after: tuple[str, ...] | None = None
+    least_segments: int = 1
     max_shape: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ names a blob that is not there. Decides nothing about devices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,8 @@ from wire.manifest import (
     TensorSpec,
 )
 
+Doing = Callable[[str], None]
+
 
 def segment(
     path: Path,
@@ -51,20 +54,23 @@ def segment(
     *,
     options: SegmentOptions | None = None,
     progress: Progress | None = None,
+    doing: Doing | None = None,
 ) -> Manifest:
     """The manifest of the model at `path`, whose segments are then in `sink`.
 
     `sink` takes an iterable of byte chunks, stores them under their SHA-256 and returns digest
-    and length. `progress` hears bytes of weights done and in total. Raises `InvalidModel` with
-    what the file has that cannot be served, `InvalidName`, or `UserError` for options that do
-    not fit the model.
+    and length. `progress` hears bytes of weights done and in total, `doing` what begins. Raises
+    `InvalidModel` with what the file has that cannot be served, `InvalidName`, or `UserError` for
+    options that do not fit the model.
     """
     check_name(name, "model name")
-    wishes = options or SegmentOptions()
+    wishes, tell = options or SegmentOptions(), doing or (lambda what: None)
+    tell("reading")
     source = open_model(path)
     check_opsets(source.model)
     normal = normalise(source)
     flow = dataflow(normal.model.graph)
+    tell("inferring shapes")
     types = infer_types(normal.model, flow, wishes)
     check_values(flow, types)
     found = computed(normal.model, any(v.kind is Element.FLOAT16 for v in types.values.values()))
@@ -74,8 +80,10 @@ def segment(
         types = infer_types(normal.model, flow, wishes)
     for output in normal.model.graph.output:
         types.kind_of(output.name)  # what cannot be an output is refused before the long work
+    tell("cutting")
     roles = roles_of(flow, types)
     division = divide(flow, roles, types, _starts(flow, roles, types, wishes))
+    tell("writing weights")
     writer = SegmentWriter(normal, flow, types, sink, progress)
     written = writer.write(division.stretches)
     draft = _Draft(normal, flow, types, division)
@@ -98,6 +106,8 @@ def _starts(flow: Dataflow, roles: Roles, types: Types, options: SegmentOptions)
         _check_cuttable(places, costs.places, options.cut_after)
     else:
         places = choose(costs, options.max_segment_nbytes, options.segments)
+        if options.segments is None and len(places) + 1 < options.least_segments:
+            places = choose(costs, options.max_segment_nbytes, options.least_segments)
         if options.segments is not None and len(places) + 1 < options.segments:
             raise UserError(f"the model can be cut into at most {len(places) + 1} segments")
     return (0, *(trunk[place - 1] + 1 for place in places))

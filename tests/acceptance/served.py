@@ -42,7 +42,7 @@ class Served:
         """A tiny model in as many segments as it has layers, known to the orchestrator."""
         file = save(model or mlp(layers, seed), self.home / f"{name}.onnx")
         with open_store(self.home) as store:
-            manifest = add_model(store, file, name, CutWishes(segments=layers))
+            manifest = add_model(store, file, name, CutWishes(segments=layers)).manifest
         self.watcher.wait(
             lambda seen: name in seen.models, KNOWN_LIMIT_S, f"model {name} to be known"
         )

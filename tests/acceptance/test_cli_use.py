@@ -194,6 +194,15 @@ def test_an_added_phone_is_let_in_and_a_removed_one_is_not(desk: Desk, tmp_path:
     assert run_crowdpipe(desk.home, "devices", "--broker", broker).code == 3
 
 
+def test_forgetting_says_what_it_does_not_know_and_what_comes_back(desk: Desk) -> None:
+    asked = run_crowdpipe(desk.home, "device", "forget", "nonesuch")
+    assert (asked.code, "no device 'nonesuch'" in asked.error) == (2, True)
+    asked = desk.do("device", "forget", "desk")
+    assert "online" in asked.err
+    assert "comes back" in asked.err
+    wait_until(lambda: states(desk).get("desk") == "online", "the agent to come back")
+
+
 def test_an_added_user_runs_models_and_a_removed_one_does_not(desk: Desk) -> None:
     line = desk.do("user", "add", "ann").out.strip()
     assert line.startswith("export CROWDPIPE_BROKER=mqtt://ann:")

@@ -59,7 +59,38 @@ def test_what_is_measured_is_kept_with_the_stored_model(crowdpipe: Crowdpipe, mo
     assert found["recorded"] == ["same"]
     kept = crowdpipe("model", "show", "same", "--json").json["reference"]
     assert kept == found["reference"]
-    assert "reference" not in crowdpipe("model", "show", "other", "--json").json
+    other = crowdpipe("model", "show", "other", "--json").json["reference"]
+    assert len(other["settings"]) < len(kept["settings"])  # what adding it measured
+
+
+def test_a_model_is_compared_before_it_is_served(crowdpipe: Crowdpipe, model: Path) -> None:
+    told = crowdpipe("model", "add", model, "--name", "mlp", "--segments", 3).err
+    assert "Compared: the same bits as the whole model, with graph optimisation off" in told
+    found = crowdpipe("model", "add", model, "--name", "mlp", "--segments", 3, "--json").json
+    assert 0 <= found["compared"]["difference"] <= found["compared"]["limit"] < 1.01e-5
+
+
+def test_inputs_to_compare_on_may_be_given(
+    crowdpipe: Crowdpipe, model: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "in.npz", z=row_feeds(3)["x"])
+    add = ("model", "add", model, "--name", "mlp")
+    refused = crowdpipe(*add, "--inputs", tmp_path / "in.npz")
+    assert refused.code == 2
+    assert "item 0 holds z, but the model's inputs are x" in refused.error
+    assert crowdpipe("model", "list", "--json").json == []
+    np.savez(tmp_path / "in.npz", **row_feeds(3))
+    assert crowdpipe(*add, "--inputs", tmp_path / "in.npz").code == 0
+
+
+def test_a_model_may_be_served_without_being_compared(crowdpipe: Crowdpipe, model: Path) -> None:
+    done = crowdpipe("model", "add", model, "--name", "mlp", "--unchecked")
+    assert "Not compared with the whole model, as you asked." in done.err
+    assert "reference" not in crowdpipe("model", "show", "mlp", "--json").json
+
+
+def test_a_small_model_is_cut_for_a_check(crowdpipe: Crowdpipe, model: Path) -> None:
+    assert len(crowdpipe("model", "check", model, "--json").json["segments"]) == 3
 
 
 def test_a_model_that_cannot_be_cut_is_refused_with_the_reason(

@@ -24,8 +24,9 @@ from orchestrator.segmentation.checking.verify import (
     Array,
     Value,
     identical,
+    open_session,
     run_chain,
-    run_whole,
+    run_session,
     value_of,
 )
 from orchestrator.segmentation.cutting.constants import roles_of
@@ -146,11 +147,15 @@ def try_everywhere(case: BackendCase) -> Outcome:
 def try_ways(
     path: Path, feeds: Mapping[str, Array | Value], blobs: Path, ways: Sequence[tuple[str, ...]]
 ) -> Outcome:
-    """Cuts the model at `path` in each of the ways, and compares with the whole, bit for bit."""
+    """Cuts the model at `path` in each of the ways, and compares with the whole, bit for bit;
+    the whole with itself, too: what ONNX Runtime keeps from call to call must be refused."""
     try:
-        whole = run_whole(path, feeds, exact=True)
+        session = open_session(path, exact=True)
+        whole = run_session(session, feeds)
     except Exception as error:
         return Outcome("unsupported", f"{type(error).__name__}: {error}")
+    if not identical(run_session(session, feeds), whole):
+        return Outcome("different", "the whole model's second answer is not its first")
     for after in ways:
         manifest = segment(path, "test", FolderSink(blobs), options=SegmentOptions(cut_after=after))
         if not identical(run_chain(blobs, manifest, feeds, exact=True), whole):

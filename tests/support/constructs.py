@@ -220,6 +220,22 @@ def sparse() -> onnx.ModelProto:
     return model
 
 
+def training(opset: int = 15) -> onnx.ModelProto:
+    """Normalises by the batch, and gives the running statistics that follow from it."""
+    names = ["scale", "shift", "mean", "variance"]
+    weights = {name: np.abs(floats(rng(), WIDTH)) for name in names}
+    mode = {"training_mode": 1} if opset >= 14 else {}
+    made = ["n", "mean.after", "variance.after", *([] if opset >= 14 else ["m", "v"])]
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("BatchNormalization", ["r", *names], made, **mode),
+        node("Add", ["n", "mean.after"], ["a"]),
+        node("Mul", ["a", "mean"], ["y"]),
+    ]
+    outputs = [value(name, None) for name in ("y", "mean.after", "variance.after")]
+    return model_of(nodes, [value("x", ROWS)], outputs, weights, opset=opset)
+
+
 def string_feeds() -> Feeds:
     return {"s": np.array(["one", "zwei", ""], object)}
 
@@ -246,6 +262,7 @@ SERVED = (
     Served("large Constant nodes", large_constant),
     Served("sparse initializers (stored dense)", sparse),
     Served("dimensions that depend on data", data_dependent),
+    Served("BatchNormalization in training, if its statistics are outputs", training),
     Served("quantised: QuantizeLinear and DequantizeLinear", qdq),
     Served("quantised: as it comes (DynamicQuantizeLinear)", dynamic),
     Served("float16, also where ONNX Runtime computes it in float32", half),

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from tests.support.constructs import FLOAT, ROWS, chain, node
+from tests.support.constructs import FLOAT, ROWS, chain, node, training
 from tests.support.models import (
     WIDTH,
     mlp,
@@ -109,6 +109,13 @@ def _bomb() -> onnx.ModelProto:
     return chain([call], functions=functions, domains=["local"])
 
 
+def keeping(opset: int = 15) -> onnx.ModelProto:
+    """Its running statistics are no outputs: ONNX Runtime keeps them from call to call."""
+    model = training(opset)
+    del model.graph.output[1:]
+    return model
+
+
 def _text(folder: Path) -> Path:
     path = folder / "model.onnx"
     path.write_text("This is not a model at all.\n" * 10)
@@ -157,6 +164,7 @@ REFUSED = (
     RefusedModel("an operator that ONNX Runtime does not have", _changed(_unheard), "no operator"),
     RefusedModel("an opset that ONNX Runtime does not take yet", _changed(_newer), "opset 99"),
     RefusedModel("a type that an operator has no kernel for", _saved(_kernelless), "no kernel"),
+    RefusedModel("statistics that change from call to call", _saved(keeping), "training mode"),
     RefusedModel("weights outside the model's folder", _external("../outside.bin"), "own folder"),
     RefusedModel("weights at an absolute path", _external("/etc/passwd"), "own folder"),
     RefusedModel("weights behind a link that leaves", _external("link.bin"), "link that leaves"),

@@ -11,7 +11,7 @@ from wire.manifest import Manifest, TensorSpec
 class ModelSummary:
     """`symbols` bounds symbolic dimensions; `limit_nbytes` the raw bytes of one item's inputs.
     `segment_s`: seconds that each segment took on the middle one of the devices that ran it, None
-    where none did yet."""
+    where none did yet. `exact_only`: it is served in exact mode alone, whatever a run asks for."""
 
     name: str
     digest: str
@@ -24,6 +24,7 @@ class ModelSummary:
     output_limit_nbytes: int
     notes: tuple[str, ...] = ()
     segment_s: tuple[float | None, ...] = ()
+    exact_only: bool = False
 
 
 def summary_of(manifest: Manifest) -> ModelSummary:
@@ -38,4 +39,5 @@ def summary_of(manifest: Manifest) -> ModelSummary:
         input_limit_nbytes=manifest.cuts[0].bound_nbytes,
         output_limit_nbytes=manifest.cuts[-1].bound_nbytes,
         notes=manifest.notes,
+        exact_only=manifest.exact_only,
     )

@@ -74,7 +74,6 @@ def _admit(agent: Agent, event: FrameArrived, now: float) -> HeldInput:
         head=event.head,
         sender=event.sender,
         arrived_at=now,
-        order=agent.order_of(name.run),
         life=life_of("task", name, "arrived", agent.cause, agent.now),
         opened=not event.head.barrier or name in agent.opened,
     )

@@ -38,8 +38,6 @@ def _check_input(agent: Agent, entry: HeldInput, name: object) -> None:
     check_equal(name, entry.name, "an input lies under its name", entry.life)
     state = entry.life.state
     check(state in ("early", "waiting", "running"), f"input {name} is {state}", entry.life)
-    order = agent.run_orders.get(entry.name.run)
-    check(order is None or order >= entry.order, f"the order of {name} is its run's", entry.life)
     check(entry.again is None or state == "running", f"{name} came again and waits", entry.life)
     if state == "running":
         task = agent.slot.task
@@ -69,7 +67,7 @@ def _check_queues(agent: Agent, inputs: list[HeldInput]) -> None:
             mine = {name for name, e in found.items() if e.key == key}
             check_equal(set(getattr(queue, state)), mine, f"{state} inputs of {key}")
     for key, queue in queues.items():
-        startable = {name: e.rank for name, e in queue.waiting.items() if e.opened}
+        startable = {name: e.number for name, e in queue.waiting.items() if e.opened}
         check_ranks(queue.startable, startable, f"startable inputs of {key}")
 
 

@@ -16,7 +16,6 @@ def check_reporting(agent: Agent) -> None:
         agent.opened,
         agent.requested_sends,
         agent.cancelled,
-        agent.run_orders,
     )
     for memory in memories:
         check(len(memory) <= memory.bound, "a memory is larger than its bound")

@@ -74,8 +74,6 @@ class Agent:
         self.requested_sends: BoundedDict[ActivationId, SendTo] = BoundedDict(limits.remembered)
         # Runs, and items of runs, whose frames are refused.
         self.cancelled: BoundedDict[tuple[str, int | None], bool] = BoundedDict(limits.remembered)
-        self.run_orders: BoundedDict[str, int] = BoundedDict(limits.remembered_runs)
-        self.runs_seen = 0  # the highest of `run_orders`
         # Whom to send outputs that are held, once there is a connection; empty while online.
         self.queued_sends: dict[ActivationId, dict[str, None]] = {}
         self.residency = ResidencySchedule(limits)
@@ -157,15 +155,6 @@ class Agent:
         for activation, parties in queued.items():
             for to in parties:
                 self.instruct(SendFrame(activation, to))
-
-    def order_of(self, run: str) -> int:
-        """Runs are served in the order in which their first frame came."""
-        order = self.run_orders.get(run)
-        if order is None:
-            self.runs_seen += 1
-            order = self.runs_seen
-        self.run_orders.put(run, order)
-        return order
 
     def is_cancelled(self, activation: ActivationId) -> bool:
         run, item = activation.run, activation.item

@@ -25,7 +25,6 @@ class HeldInput:
     head: FrameHead  # of the copy in the spool; its activation and key never change
     sender: str  # of the copy in the spool; each sender's lies there by itself
     arrived_at: float
-    order: int  # ranks its run by arrival: equal for all inputs of a run
     life: Lifecycle  # of its task; moved by `HeldFrames.move_input` alone
     opened: bool  # no barrier holds it back
     number: int = 0  # ranks it among all inputs by arrival; given by `HeldFrames`
@@ -39,11 +38,6 @@ class HeldInput:
     @property
     def key(self) -> Key:
         return key_of(self.head)
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Among inputs of one key: runs by arrival, then items."""
-        return (self.order, self.head.activation.item)
 
 
 @dataclass
@@ -149,7 +143,7 @@ class HeldFrames:
             queue = self._queue(entry.key)
             queue.waiting[name] = entry
             if entry.opened:
-                queue.startable.put(name, entry.rank)
+                queue.startable.put(name, entry.number)
                 if len(queue.startable) == 1:
                     self._work_changed(entry.key, True)
         elif state == "early":
@@ -193,7 +187,8 @@ class HeldFrames:
             del self.queues[key]
 
     def next_startable(self, key: Key) -> HeldInput | None:
-        """The first by arrival of its run, then by item."""
+        """The one that came first, whatever its run: the orchestrator lets items in in turn, and
+        that order is kept. By run, the items of an early one would overtake all others."""
         queue = self.queues.get(key)
         name = queue.startable.first() if queue else None
         return None if name is None else self.inputs[name]

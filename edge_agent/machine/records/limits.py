@@ -27,7 +27,6 @@ class AgentLimits:
     restate_s: float = 60.0  # after which what is held, and nobody mentions, is reported again
     log_events: int = 10_000  # kept until they are acknowledged
     remembered: int = 65_536  # finished tasks, opened inputs, requested sends, cancelled runs
-    remembered_runs: int = 4_096  # whose order of arrival is known
     residency_s: float = 0.5  # between residencies of which only numbers differ
     telemetry_s: float = 10.0  # between telemetry messages …
     telemetry_least_s: float = 1.0  # … if no threshold is crossed; and if one is

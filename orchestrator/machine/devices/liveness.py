@@ -8,7 +8,7 @@ start anew.
 
 from __future__ import annotations
 
-from orchestrator.machine.devices import deaths, identities, patience
+from orchestrator.machine.devices import benching, deaths, identities, patience
 from orchestrator.machine.devices.replacing import device_drains, device_gone
 from orchestrator.machine.plans import starving
 from orchestrator.machine.records.device import Device
@@ -208,20 +208,24 @@ def check(state: State, name: str) -> float:
     state.devices.device_changed(device)  # it may have fallen silent
     if state.connection is None:
         return NEVER
-    return min(_check(state, device), _silent_at(state, device))
+    return min(_check(state, device), _silent_at(state, device), _bench_ends_at(state, device))
 
 
 def _check(state: State, device: Device) -> float:
     if device.doubted:
         return _check_doubted(state, device)
     if state.is_engaged(device):
-        return _check_busy(state, device)
+        return min(_check_busy(state, device), benching.check(state, device))
     device.engaged_since = None
     if state.runs.any_work:
         return _check_idle(state, device)
     if device.name in state.devices.silent:
         state.devices.leave_alone(device)
     return NEVER
+
+
+def _bench_ends_at(state: State, device: Device) -> float:
+    return device.benched_until if device.benched_until > state.now else NEVER
 
 
 def _silent_at(state: State, device: Device) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from orchestrator.machine.items.outcomes import fail
 from orchestrator.machine.items.recovery import drop_detour, forget_device, resend_all
 from orchestrator.machine.plans import hedging, moves
-from orchestrator.machine.plans.assigning import assign, candidates, choose, take
+from orchestrator.machine.plans.assigning import assign, candidates, choose, hand_over, take
 from orchestrator.machine.plans.planning import repartition
 from orchestrator.machine.plans.starving import give_up
 from orchestrator.machine.records.device import Device, Refusal
@@ -21,6 +21,7 @@ from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.search import Failed
 from orchestrator.machine.records.state import State
+from orchestrator.planner.ranking import Choice
 from wire.errors import OverBudget
 from wire.memory import resident_need, streamed_need
 from wire.messages.residency import Failure
@@ -95,6 +96,21 @@ def placement_failed(
         repartition(state, plan, Failed(placement.partition, device, failure))
     else:
         give_up(state, plan, placement.partition, device, failure)
+
+
+def pass_on(
+    state: State,
+    plan: Plan,
+    placement: Placement,
+    device: Device,
+    failure: Failure,
+    choice: Choice,
+) -> None:
+    """The device gets nowhere with it, and another that is known takes it: it is not asked again
+    for a while."""
+    refuse(state, device, placement, failure)
+    _end_help(state, plan, placement, device.name)
+    hand_over(state, plan, placement, choice, failure.reason)
 
 
 def refuse(state: State, device: Device, placement: Placement, failure: Failure) -> None:

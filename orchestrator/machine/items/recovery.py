@@ -81,6 +81,7 @@ def resend_all(state: State, plan: Plan, item: Item, *, force: bool = False) -> 
     item.hurried |= _is_spent(state, item, move.cut, move.to)
     item.sent[move.cut] = move.to
     item.touch(move.to)
+    state.agenda.look("late", item.key)  # if nobody tells that it came
     if move.holder is None:
         _send_input(state, item, move.to)
     elif item.parked.pop(move.cut, None) != move.holder or force:

@@ -11,7 +11,7 @@ was measured, see `plans.slowing`.
 
 from __future__ import annotations
 
-from orchestrator.machine.items.recovery import drop_detour, send_copy, stage_s
+from orchestrator.machine.items.recovery import drop_detour, send_copy, stage_s, waits_at
 from orchestrator.machine.plans.assigning import candidates, hand_over, ready_s
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.item import Hedge, Item, ItemKey
@@ -30,14 +30,15 @@ KNOWN = 3  # tasks after which a device's own history counts
 
 
 def check(state: State, key: ItemKey) -> float:
-    """The item's tasks that were begun, or wait, and are not done; when to look again."""
+    """The item's tasks that were begun, or wait, or whose input was sent and is not heard of, and
+    are not done; when to look again."""
     item = state.item(*key)
     plan = state.plan_of(item) if item is not None else None
     if item is None or plan is None or item.state != "admitted":
         return NEVER
     if item.suspicion is not None or item.helps >= HELPS:
         return NEVER
-    stages = dict.fromkeys((*item.started, *item.inputs))
+    stages = dict.fromkeys((*item.started, *item.inputs, *_sent_ahead(plan, item)))
     looks = [_check_task(state, plan, item, first) for first in stages]
     return min(looks, default=NEVER)
 
@@ -47,15 +48,34 @@ def _check_task(state: State, plan: Plan, item: Item, first: int) -> float:
     device = state.devices.get(placement.device) if placement is not None else None
     if placement is None or device is None or first in item.detours:
         return NEVER
-    if device.name not in item.inputs.get(first, ()) or _waits_for_others(item, first):
+    if _waits_for_others(item, first):
         return NEVER
-    late_s = _late_s(state, placement)
+    if device.name in item.inputs.get(first, ()):
+        late_s = _late_s(state, placement)
+    elif item.sent.get(first) == device.name:
+        late_s = _late_s(state, placement) + _arrivals_s(state, plan, placement, device)
+    else:
+        return NEVER
     late_at = max(_since(item, first, device), state.heard_at) + late_s
     if state.now < late_at:
         return late_at
     if not _hedge(state, plan, item, placement):
         return state.now + late_s  # somebody may be free by then
     return NEVER
+
+
+def _sent_ahead(plan: Plan, item: Item) -> tuple[int, ...]:
+    """Where its next input is on its way to, if nobody told that it came."""
+    placement = waits_at(plan, item)
+    first = placement.partition.first if placement is not None else -1
+    return (first,) if first in item.sent and not item.inputs.get(first) else ()
+
+
+def _arrivals_s(state: State, plan: Plan, placement: Placement, device: Device) -> float:
+    """Until it is there, if all that is in flight is on its way to the device before it."""
+    nbytes = state.estimates.cut_nbytes(plan.manifest, plan.key[1], placement.partition.first)
+    transfer_s = state.estimates.transfer_s(device.name, device.telemetry, nbytes)
+    return len(plan.in_flight) * transfer_s
 
 
 def _waits_for_others(item: Item, first: int) -> bool:

@@ -32,7 +32,7 @@ Look = Literal[
     "waiting",  # run: items that wait too long to be admitted
     "assignment due",  # plan: partitions that are to be assigned by now
     "item",  # item: nothing was heard of it, or it is to be sent again
-    "late",  # item: its tasks that were begun and not done
+    "late",  # item: its tasks that were begun and not done, or never came
     "barrier",  # run: cuts that its wave may pass
     "moves",  # plan: what people are told of partitions that moved
     "credit",  # run: its client is told what is stored

@@ -21,6 +21,7 @@ from wire.messages.telemetry import Telemetry
 Residencies = dict[PartitionId, PartitionResidency]
 DOUBTS_LIMIT = 2  # doublings of what a device is allowed that was doubted wrongly
 DOUBTS_KEPT_S = 60.0
+BENCH_S, BENCH_MOST_S = 30.0, 3600.0  # the first time, and after many
 LOAD_DEATHS_LIMIT = 16  # partitions whose loads ended its agent, that are remembered
 ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
@@ -97,6 +98,8 @@ class Device:
     absent_s: float = 0.0  # not heard of for so long, while we could hear, at `counted_at`
     counted_at: float = float("-inf")
     absence_kept: bool = False  # the journal has one
+    benched_until: float = float("-inf")  # did nothing with what it was given: gets nothing
+    benchings: int = 0  # in a row
     missed_connection: str = ""  # whose residency came before its birth, and was not read
 
     @property
@@ -180,6 +183,12 @@ class Device:
             if before is not None:
                 self._refusal_changed(partition, before)
 
+    def bench(self, now: float) -> None:
+        """It gets nothing for a while, which doubles until it has done a task."""
+        self.benched_until = now + min(BENCH_MOST_S, BENCH_S * 2.0**self.benchings)
+        self.benchings += 1
+        self._changed()
+
     def note_load_death(self, partition: PartitionId, deaths: LoadDeaths) -> None:
         self.load_deaths.pop(partition, None)
         self.load_deaths[partition] = deaths
@@ -188,6 +197,7 @@ class Device:
 
     def ended_task(self, task: TaskId) -> None:
         """It told the end of this task."""
+        self.benchings = 0
         if self.running is not None and self.running.needs == task.needs:
             self.running = None
 

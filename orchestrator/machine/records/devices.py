@@ -97,7 +97,7 @@ class Devices:
     def is_usable(self, device: Device) -> bool:
         """May be given work now."""
         able = device.life.state == "alive" and device.capabilities is not None
-        return able and self.fresh(device)
+        return able and self.fresh(device) and self.now >= device.benched_until
 
     def last_refusal(self, partition: PartitionId) -> Refusal | None:
         """If all that may have work refused it: what the last one said."""

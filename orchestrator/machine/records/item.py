@@ -138,6 +138,7 @@ class Item:
         """The activation at the cut was made there, and is held."""
         self.touch(device)
         self.outputs.setdefault(cut, {})[device] = None
+        self.agenda.look("late", self.key)
         self._look_at_barrier()
 
     def check_by(self, at: float) -> None:

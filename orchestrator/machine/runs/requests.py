@@ -157,6 +157,8 @@ def _checked(state: State, asked: Submit) -> Manifest:
     if not 0 < options.lifetime_s <= longest_s:
         said = f"a lifetime of {options.lifetime_s:g} s is not possible"
         raise InvalidInput(f"{said}: it ends after {longest_s:g} s at the latest")
+    if manifest.exact_only and not options.exact:
+        raise InvalidInput(f"{manifest.name} is served exactly only: ask for an exact run")
     check_policy(options.policy)
     check_wanted(manifest, options.partitions)
     return manifest

@@ -8,44 +8,37 @@ keeps models may keep the reference that is measured here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
-import onnxruntime
 
-from orchestrator.segmentation.checking.generated import accepted
-from orchestrator.segmentation.checking.input_ranges import input_ranges
+from orchestrator.segmentation.checking.items import made_up, try_whole
 from orchestrator.segmentation.checking.reference import (
     DEFAULT,
     EXACT,
     OTHERS,
     Runs,
     beyond_tolerance,
+    least_tolerance,
     reference_of,
     run_all,
-    tolerance,
 )
 from orchestrator.segmentation.checking.verify import (
     Feeds,
     Outputs,
     compare,
-    identical,
-    open_session,
+    differing,
     run_chains,
 )
 from orchestrator.segmentation.options import SegmentOptions
-from orchestrator.segmentation.reading.normalise import normalise
-from orchestrator.segmentation.reading.source import open_model
-from orchestrator.segmentation.reading.walk import dataflow
-from orchestrator.segmentation.segmenter import segment
-from orchestrator.segmentation.typing.types import infer_types
+from orchestrator.segmentation.segmenter import Doing, segment
 from orchestrator.segmentation.writing.blob_sink import FolderSink
-from wire.errors import InvalidInput, InvalidModel
 from wire.manifest import Manifest, Reference
 
 GENERATED_ITEMS = 3
+LEAST = 3  # segments of a model that is small enough for one: a check of no cut would check nothing
 STEPS = 1 + 1 + len(OTHERS) + 2  # the cut, the whole model's settings, and the segments twice
 Progress = Callable[[int, int], None]
 
@@ -98,20 +91,23 @@ def check(
     options: SegmentOptions | None = None,
     items: Sequence[Feeds] | None = None,
     progress: Progress | None = None,
+    doing: Doing | None = None,
 ) -> CheckFigures:
     """Cuts the model at `path` into `folder` (an empty one, that the caller removes) and compares.
 
-    `progress` hears how many of `STEPS` are done. Raises `InvalidModel` with what cannot be
-    served or what ONNX Runtime cannot run, `InvalidInput` if `items` are not what the model
-    takes or none could be made up, `UserError` for options that do not fit.
+    `progress` hears how many of `STEPS` are done, `doing` what begins. Raises `InvalidModel` with
+    what cannot be served or what ONNX Runtime cannot run, `InvalidInput` if `items` are not what
+    the model takes or none could be made up, `UserError` for options that do not fit.
     """
-    wishes, steps = options or SegmentOptions(), _Steps(progress)
-    manifest = segment(path, name, FolderSink(folder), options=wishes)
+    wishes, steps = replace(options or SegmentOptions(), least_segments=LEAST), _Steps(progress)
+    manifest = segment(path, name, FolderSink(folder), options=wishes, doing=doing)
+    if doing is not None:
+        doing("comparing")
     generated = items is None
     if items is None:
-        items = _made_up(path, manifest, wishes)
+        items = made_up(path, manifest, wishes, GENERATED_ITEMS)
     else:
-        _try_whole(path, items)
+        try_whole(path, items)
     steps.advance()
     runs = run_all(path, items, lambda settings: steps.advance())
     exact = run_chains(folder, manifest, items, exact=True)
@@ -123,7 +119,7 @@ def check(
     return CheckFigures(
         replace(manifest, reference=reference),
         tuple(_nodes(folder / one.graph.digest) for one in manifest.segments),
-        _limit(runs[DEFAULT], reference.spread),
+        least_tolerance(runs[DEFAULT], reference.spread),
         reference,
         figures,
         generated,
@@ -132,11 +128,6 @@ def check(
 
 def _nodes(graph: Path) -> int:
     return len(onnx.load(graph, load_external_data=False).graph.node)
-
-
-def _limit(outputs: Sequence[Outputs], spread: float) -> float:
-    limits = [tolerance(array, spread) for item in outputs for array in item.values()]
-    return min((limit for limit in limits if limit), default=0.0)
 
 
 class _Steps:
@@ -149,44 +140,6 @@ class _Steps:
         self._tell(self._done, STEPS)
 
 
-def _made_up(path: Path, manifest: Manifest, options: SegmentOptions) -> list[Feeds]:
-    model = normalise(open_model(path)).model
-    types = infer_types(model, dataflow(model.graph), options)
-    found = accepted(_whole(path), manifest, input_ranges(model, types), GENERATED_ITEMS)
-    return list(found)
-
-
-def _whole(path: Path) -> onnxruntime.InferenceSession:
-    try:
-        return open_session(path, exact=True)
-    except Exception as error:
-        # ONNX Runtime raises classes of its own, without a common base.
-        raise InvalidModel(
-            f"ONNX Runtime cannot load the whole model: {str(error)[:400]}"
-        ) from None
-
-
-def _try_whole(path: Path, items: Sequence[Feeds]) -> None:
-    """Raises `InvalidInput` if the whole model does not take one of `items`."""
-    session = _whole(path)
-    known = {value.name for value in session.get_inputs()}
-    for at, feeds in enumerate(items):
-        if set(feeds) != known:
-            raise InvalidInput(
-                f"item {at} holds {_listed(feeds)}, but the model's inputs are {_listed(known)}"
-            )
-        try:
-            session.run(None, dict(feeds))
-        except Exception as error:
-            raise InvalidInput(
-                f"the whole model does not take item {at}: {str(error)[:300]}"
-            ) from None
-
-
-def _listed(names: Mapping[str, object] | set[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"
-
-
 def _figures(
     items: Sequence[Feeds],
     runs: Runs,
@@ -197,13 +150,9 @@ def _figures(
     return tuple(
         ItemFigures(
             shapes={name: tuple(array.shape) for name, array in feeds.items()},
-            differing=_differing(exact[at], runs[EXACT][at]),
+            differing=differing(exact[at], runs[EXACT][at]),
             difference=compare(fast[at], runs[DEFAULT][at]),
             beyond=beyond_tolerance(fast[at], runs[DEFAULT][at], spread),
         )
         for at, feeds in enumerate(items)
     )
-
-
-def _differing(a: Outputs, b: Outputs) -> tuple[str, ...]:
-    return tuple(name for name in b if not identical({name: a[name]}, {name: b[name]}))

@@ -16,10 +16,11 @@ import numpy as np
 import onnxruntime
 
 from orchestrator.segmentation.checking.input_ranges import InputRange
-from orchestrator.segmentation.checking.input_sizes import candidate_sizes
+from orchestrator.segmentation.checking.input_sizes import UNRELATED, candidate_sizes
+from orchestrator.segmentation.checking.untaken import nothing_taken
 from orchestrator.segmentation.checking.verify import Array, dtype_of, run_session
+from orchestrator.segmentation.typing.relations import Relations
 from wire.elements import Element
-from wire.errors import InvalidInput
 from wire.manifest import Manifest, TensorSpec, size_of
 
 DEFAULT_SIZE = 8  # of a dimension that is free, unless its bound is less
@@ -102,34 +103,32 @@ def accepted(
     manifest: Manifest,
     ranges: Mapping[str, InputRange],
     wanted: int,
+    relations: Relations = UNRELATED,
 ) -> list[dict[str, Array]]:
     """Up to `wanted` items that `session` (the whole model) takes: of different shapes where
-    dimensions are open, else of different numbers.
+    dimensions are open (by `relations` where some follow from others), else of different numbers.
 
     Raises `InvalidInput` with what ONNX Runtime said if it takes none.
     """
     found: list[dict[str, Array]] = []
     why: list[Exception] = []
-    for alternatives in _candidates(manifest, ranges, wanted):
+    for alternatives in _candidates(manifest, ranges, wanted, relations):
         if len(found) == wanted or (len(why) >= MAX_REFUSALS):
             break
         feeds = _first_taken(session, alternatives, why)
         if feeds is not None and not any(_same(feeds, other) for other in found):
             found.append(feeds)
     if not found:
-        raise InvalidInput(
-            "no inputs could be made up that the whole model takes; give real ones in an .npz "
-            f"file (ONNX Runtime said: {str(why[0])[:300]})"
-        )
+        raise nothing_taken(manifest, why[0])
     return found
 
 
 def _candidates(
-    manifest: Manifest, ranges: Mapping[str, InputRange], wanted: int
+    manifest: Manifest, ranges: Mapping[str, InputRange], wanted: int, relations: Relations
 ) -> Iterator[list[dict[str, Array]]]:
     """Alternatives for one item after the other, the best first: a list for each choice of sizes,
     and then the same with other numbers."""
-    sizes = list(candidate_sizes(manifest))
+    sizes = list(candidate_sizes(manifest, relations))
     for seed in range(wanted):
         for some in sizes:
             yield [generate(manifest, some, seed, FillPlan(ranges, style)) for style in STYLES]

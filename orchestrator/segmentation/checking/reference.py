@@ -43,12 +43,15 @@ Runs = dict[RuntimeSettings, list[Outputs]]
 
 
 def run_all(
-    path: Path, items: Sequence[Feeds], done: Callable[[RuntimeSettings], None] | None = None
+    path: Path,
+    items: Sequence[Feeds],
+    done: Callable[[RuntimeSettings], None] | None = None,
+    under: Sequence[RuntimeSettings] = (DEFAULT, *OTHERS),
 ) -> Runs:
-    """Runs the model at `path` on `items` as devices run it and under each other setting, one
-    session after the other; `done` hears of each."""
+    """Runs the model at `path` on `items` `under` each of these settings, one session after the
+    other; `done` hears of each. The first is the usual one."""
     runs: Runs = {}
-    for settings in (DEFAULT, *OTHERS):
+    for settings in under:
         session = open_session(path, exact=False, settings=settings)
         runs[settings] = [run_session(session, feeds) for feeds in items]
         del session  # before the next one is opened: two would hold the weights twice
@@ -68,7 +71,7 @@ def reference_of(runs: Runs) -> Reference:
     A model that draws random numbers, or whose outputs are not finite in the same places, has
     an infinite spread; recorded as the largest finite float, since JSON has no infinity.
     """
-    usual = runs[DEFAULT]
+    usual = next(iter(runs.values()))
     worst = max(
         (compare(a, b) for settings in runs for a, b in zip(runs[settings], usual, strict=True)),
         default=0.0,
@@ -84,6 +87,12 @@ def tolerance(array: Array, spread: float) -> float:
         return 0.0
     finfo: Any = ml_dtypes.finfo  # knows numpy's types and its own
     return max(EPSILONS * float(finfo(array.dtype).eps), 2.0 * spread)
+
+
+def least_tolerance(outputs: Sequence[Outputs], spread: float) -> float:
+    """The least that any floating output may differ by; 0.0 if there are none."""
+    limits = [tolerance(array, spread) for item in outputs for array in item.values()]
+    return min((limit for limit in limits if limit), default=0.0)
 
 
 def beyond_tolerance(a: Outputs, b: Outputs, spread: float) -> tuple[str, ...]:

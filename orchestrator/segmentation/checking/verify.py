@@ -54,12 +54,17 @@ def run_chain(folder: Path, manifest: Manifest, feeds: Feeds, exact: bool) -> Ou
 
 
 def run_chains(
-    folder: Path, manifest: Manifest, items: Sequence[Feeds], exact: bool
+    folder: Path,
+    manifest: Manifest,
+    items: Sequence[Feeds],
+    exact: bool,
+    settings: RuntimeSettings | None = None,
 ) -> list[Outputs]:
-    """As `run_chain` for several items; each segment is loaded once."""
+    """As `run_chain` for several items; each segment is loaded once. `settings` go before
+    `exact`."""
     live = [{name: to_value(array) for name, array in feeds.items()} for feeds in items]
     for segment, cut in zip(manifest.segments, manifest.cuts[1:], strict=True):
-        session = open_session(folder / segment.graph.digest, exact)
+        session = open_session(folder / segment.graph.digest, exact, settings)
         for values in live:
             given = {name: values[name] for name in segment.inputs}
             made = session.run_with_ort_values(list(segment.outputs), given)
@@ -208,3 +213,8 @@ def identical(a: Outputs, b: Outputs) -> bool:
         )
         for name in b
     )
+
+
+def differing(a: Outputs, b: Outputs) -> tuple[str, ...]:
+    """The outputs that are not equal bit for bit."""
+    return tuple(name for name in b if not identical({name: a[name]}, {name: b[name]}))

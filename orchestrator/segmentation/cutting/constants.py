@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from orchestrator.segmentation.cutting.randomness import is_random
 from orchestrator.segmentation.reading.tensors import INTEGERS, tensor_nbytes
+from orchestrator.segmentation.reading.training import trains
 from orchestrator.segmentation.reading.walk import Dataflow, Node
 from orchestrator.segmentation.typing.types import Types
 
@@ -106,8 +107,9 @@ def roles_of(flow: Dataflow, types: Types) -> Roles:
 
 
 def _is_constant(node: Node, known: set[str]) -> bool:
-    standard = node.proto.domain in _STANDARD and not is_random(node.proto)
-    return standard and all(name in known for name in node.inputs)
+    once = is_random(node.proto) or trains(node.proto)  # a clone in training would overwrite
+    standard = node.proto.domain in _STANDARD
+    return standard and not once and all(name in known for name in node.inputs)
 
 
 def _roots_of(

@@ -51,6 +51,8 @@ def divide(flow: Dataflow, roles: Roles, types: Types, starts: Sequence[int]) ->
     """Segments that begin at the node indices `starts` (ascending, the first is 0)."""
     ends = [*starts[1:], len(flow.nodes)]
     needed = flow.needed()
+    if not needed:
+        return _passing(flow)
     need = set(flow.outputs)
     stretches: list[Stretch] = []
     live = [flow.outputs]
@@ -61,6 +63,14 @@ def divide(flow: Dataflow, roles: Roles, types: Types, starts: Sequence[int]) ->
         stretches.append(stretch)
         live.append(_in_order(flow, need))
     return Division(tuple(reversed(stretches)), tuple(reversed(live)))
+
+
+def _passing(flow: Dataflow) -> Division:
+    """Of a model whose outputs are inputs: they pass one segment, which has the only node. What
+    that makes is in no live set, and dropped by whoever runs it."""
+    node = flow.nodes[0]
+    stretch = Stretch((node.index,), node.inputs, node.outputs)
+    return Division((stretch,), (_in_order(flow, flow.outputs), flow.outputs))
 
 
 def _in_order(flow: Dataflow, names: Iterable[str]) -> tuple[str, ...]:

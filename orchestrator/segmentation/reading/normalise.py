@@ -2,9 +2,9 @@
 
 Inlines model-local functions, moves large weights out of bodies and Constant nodes to the main
 graph under unique names, brings small integer tensors inline, makes sure that no output is an
-initializer itself, and takes initializers out of the inputs (an initializer that is also an
-input is a default that a caller could override: here it is a constant). Returns a new model;
-the author's is left alone.
+initializer itself and that there is a node to run, and takes initializers out of the inputs (an
+initializer that is also an input is a default that a caller could override: here it is a
+constant). Returns a new model; the author's is left alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import onnx
 from onnx import helper, inliner, numpy_helper
 
 from orchestrator.segmentation.reading.operators import check_operators
+from orchestrator.segmentation.reading.opsets import PLAIN_OPSET
 from orchestrator.segmentation.reading.source import ModelSource
 from orchestrator.segmentation.reading.tensors import (
     embed,
@@ -25,6 +26,7 @@ from orchestrator.segmentation.reading.tensors import (
     stays_inline,
     tensor_nbytes,
 )
+from orchestrator.segmentation.reading.training import check_training
 from orchestrator.segmentation.reading.walk import (
     all_graphs,
     all_nodes,
@@ -55,10 +57,11 @@ class NormalModel:
 
 
 def normalise(source: ModelSource) -> NormalModel:
-    """Raises `InvalidModel` if an operator is unknown, functions cannot be inlined, or an
-    attribute is too large."""
+    """Raises `InvalidModel` if an operator is unknown or trains in place, functions cannot be
+    inlined, or an attribute is too large."""
     model = _inline_functions(source.model)
     check_operators(model)
+    check_training(model)
     notes = tuple(_drop_training(model)) + tuple(_take_defaults(model))
     for tensor in all_tensors(model):
         make_raw(tensor)
@@ -68,6 +71,8 @@ def normalise(source: ModelSource) -> NormalModel:
         _embed_small(source, tensor)
     _embed_attributes(source, model)
     _name_output_initializers(model.graph)
+    _give_node(model.graph)
+    _import_standard(model)
     _strip(model)
     return NormalModel(source, model, notes)
 
@@ -302,6 +307,23 @@ def _name_output_initializers(graph: onnx.GraphProto) -> None:
         rest = [copied(node) for node in graph.node]
         del graph.node[:]
         graph.node.extend([*made, *rest])
+
+
+def _give_node(graph: onnx.GraphProto) -> None:
+    """Where every output is an input there is nothing to run, and ONNX Runtime loads no segment
+    of that: it gets a number that nobody uses."""
+    passed = {value.name for value in graph.input}
+    if not all(value.name in passed for value in graph.output):
+        return
+    number = numpy_helper.from_array(np.array(0, np.int64))
+    del graph.node[:]
+    graph.node.append(helper.make_node("Constant", [], [_fresh("nothing", passed)], value=number))
+
+
+def _import_standard(model: onnx.ModelProto) -> None:
+    """For the nodes that are added here: a model may be of other domains' operators alone."""
+    if not any(opset.domain in ("", "ai.onnx") for opset in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", PLAIN_OPSET))
 
 
 def _strip(model: onnx.ModelProto) -> None:

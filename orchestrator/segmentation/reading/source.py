@@ -1,7 +1,8 @@
 """A model file as its author made it: opened, measured and checked, its weights left on disk.
 
 `open_model` refuses, with `InvalidModel` and the reason, what is no ONNX model and what cannot
-be served: files outside the model's folder, offsets and lengths that lie. Sparse weights become
+be served: inputs and outputs that are no tensors, files outside the model's folder, offsets and
+lengths that lie. Sparse weights become
 dense; every other change is for `normalise`.
 """
 
@@ -19,6 +20,8 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]  # no stubs
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs
 
+from orchestrator.segmentation.reading.complaints import telling_part
+from orchestrator.segmentation.reading.ports import check_ports
 from orchestrator.segmentation.reading.skeleton import read_skeleton
 from orchestrator.segmentation.reading.sparse import densify
 from orchestrator.segmentation.reading.tensors import (
@@ -82,6 +85,7 @@ def open_model(path: Path) -> ModelSource:
     path = path.absolute()
     model = _parse(path)
     _check_content(model)
+    check_ports(model)
     densify(model)
     for tensor in all_tensors(model):
         _check_tensor(tensor, path)
@@ -213,7 +217,7 @@ def _check_structure(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(copy)
     except onnx.checker.ValidationError as error:
-        raise InvalidModel(f"ONNX's checker refuses the model: {str(error)[:500]}") from None
+        raise InvalidModel(f"ONNX's checker refuses the model: {telling_part(error)}") from None
 
 
 def _give_shape(value: onnx.ValueInfoProto) -> None:

@@ -25,17 +25,21 @@ def largest_fitting(symbols: dict[str, int], wished: Collection[str], fits: Fits
         return symbols | {name: min(symbols[name], limit) for name in defaults}
 
     top = max((symbols[name] for name in defaults), default=0)
-    limit = _largest(top, lambda size: fits(lowered(size)))
+    limit = largest(top, lambda size: fits(lowered(size)))
     if limit in (0, top):
         return symbols
     found = lowered(limit)
     for name in defaults:
-        alone = _largest(symbols[name], lambda size, name=name: fits(found | {name: size}))
+        alone = largest(symbols[name], _alone(fits, found, name))
         found[name] = max(found[name], alone)
     return found
 
 
-def _largest(top: int, fits: Callable[[int], bool]) -> int:
+def _alone(fits: Fits, found: dict[str, int], name: str) -> Callable[[int], bool]:
+    return lambda size: fits(found | {name: size})
+
+
+def largest(top: int, fits: Callable[[int], bool]) -> int:
     """Up to `top`, found by halving until one fits and then by bisection; 0 if none does."""
     size, too_much = top, top + 1
     while size > 0 and not fits(size):

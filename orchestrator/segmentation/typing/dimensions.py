@@ -7,6 +7,7 @@ them, or are guesses where a dimension depends on data.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx
@@ -17,21 +18,24 @@ from orchestrator.segmentation.typing.value_type import Dim, ValueType
 from wire.errors import InvalidModel, UserError
 
 _MINTED_NAME = re.compile(r".*(unk|dynamic|dim|\?).*|.*\.0", re.IGNORECASE)
-_BATCH_NAMES = frozenset({"n", "b", "bs"})
+_SAYS_BATCH = frozenset({"bs"})
+_MAY_SAY_BATCH = frozenset({"n", "b"})
 _COUNTING = frozenset({"NonZero", "Compress", "Unique"})  # give at most one per element of input
 
 
 def input_bounds(model: onnx.ModelProto, options: SegmentOptions) -> dict[str, int]:
     """The inputs' dimensions and their bounds. Raises `InvalidModel` for an input that is no
     tensor."""
-    symbols: dict[str, int] = {}
     for value in model.graph.input:
         _check_input(value)
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            name = dim.dim_param
-            if name and name not in symbols:
-                symbols[name] = options.max_shape.get(name, _default(name, axis))
-    return symbols
+    shapes = [_names(value) for value in model.graph.input]
+    names = dict.fromkeys(name for shape in shapes for name in shape if name)
+    return {name: options.max_shape.get(name, default_bound(name, shapes)) for name in names}
+
+
+def _names(value: onnx.ValueInfoProto) -> tuple[str, ...]:
+    """The name of each axis; "" where the size is fixed."""
+    return tuple(dim.dim_param for dim in value.type.tensor_type.shape.dim)
 
 
 def _check_input(value: onnx.ValueInfoProto) -> None:
@@ -42,11 +46,34 @@ def _check_input(value: onnx.ValueInfoProto) -> None:
         )
 
 
-def _default(name: str, axis: int) -> int:
-    """A first dimension whose name says nothing, as converters mint them, is taken for a batch."""
-    batch = "batch" in name.lower() or name.lower() in _BATCH_NAMES
-    minted = axis == 0 and _MINTED_NAME.fullmatch(name) is not None
-    return DEFAULT_BATCH if batch or minted else DEFAULT_DIM
+def default_bound(name: str, shapes: Sequence[Sequence[str]]) -> int:
+    """`DEFAULT_BATCH` for a batch, `DEFAULT_DIM` for a length; `shapes` are the names of the
+    inputs' axes ("" for a fixed one).
+
+    A name that says batch is one on any axis. One that may say it (n, b) or that says nothing, as
+    converters mint them, is one only if it leads: it is the first axis of every input that has it,
+    and further axes follow in one of them. A lone [n] is a length, and so is [1, n, 3].
+    """
+    lowered = name.lower()
+    if "batch" in lowered or lowered in _SAYS_BATCH:
+        return DEFAULT_BATCH
+    minted = _MINTED_NAME.fullmatch(name) is not None
+    leads = _leads(name, shapes) or (minted and _lists_items(name, shapes))
+    return DEFAULT_BATCH if leads and (minted or lowered in _MAY_SAY_BATCH) else DEFAULT_DIM
+
+
+def _leads(name: str, shapes: Sequence[Sequence[str]]) -> bool:
+    having = [shape for shape in shapes if name in shape]
+    first = all(name not in shape[1:] for shape in having)
+    return first and any(len(shape) > 1 for shape in having)
+
+
+def _lists_items(name: str, shapes: Sequence[Sequence[str]]) -> bool:
+    """Whether a minted [name] may be one number for each item: converters name the batch of each
+    input apart, so that of another input tells it."""
+    alone = all(len(shape) == 1 for shape in shapes if name in shape)
+    firsts = {shape[0] for shape in shapes if len(shape) > 1 and shape[0]}
+    return alone and any(default_bound(first, shapes) == DEFAULT_BATCH for first in firsts)
 
 
 def counted_bounds(nodes: tuple[Node, ...], values: dict[str, ValueType]) -> dict[str, int]:

@@ -1,48 +1,46 @@
-"""What is known of each value: tensor or not, element type, and dimensions.
-
-Two passes of ONNX's shape inference: one with the author's symbols, for names, and one with
-every symbol at its bound, for sizes. Where they know nothing (operators of other domains), ONNX
-Runtime's own inference answers. What stays unknown stays unknown, and nothing is cut there.
+"""What is known of each value: tensor or not, element type, dimensions, and the bounds of these:
+the greatest over all sizes that inputs may have. What stays unknown stays unknown, and nothing is
+cut there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import onnx
 
 from orchestrator.segmentation.options import SegmentOptions
-from orchestrator.segmentation.reading.walk import Dataflow, copied
-from orchestrator.segmentation.typing.bounds_fit import largest_fitting
+from orchestrator.segmentation.reading.walk import Dataflow
 from orchestrator.segmentation.typing.dimensions import (
     Minting,
     check_wishes,
     counted_bounds,
     input_bounds,
 )
-from orchestrator.segmentation.typing.runtime_types import ask_runtime
-from orchestrator.segmentation.typing.value_type import (
-    GUESS_LIMIT_NBYTES,
-    Dim,
-    ValueType,
-    sizes_of,
-    symbol_of,
+from orchestrator.segmentation.typing.fitting_bounds import fitting_bounds
+from orchestrator.segmentation.typing.ranged_values import ranged_values
+from orchestrator.segmentation.typing.relations import Relations
+from orchestrator.segmentation.typing.shape_inference import (
+    ShapeInference,
+    with_named_dimensions,
 )
-from wire.elements import Element, element
-from wire.errors import InvalidModel, Malformed
+from orchestrator.segmentation.typing.value_type import GUESS_LIMIT_NBYTES, ValueType
+from wire.elements import Element
+from wire.errors import InvalidModel
 from wire.manifest import bound_of
 
 
 @dataclass(frozen=True, slots=True)
 class Types:
     """The types of all values, the bounds of all symbols, which of these bounds are guesses
-    because the dimension depends on data, and notes on that."""
+    because the dimension depends on data, notes on that, and which of the inputs' dimensions
+    follow from others."""
 
     values: dict[str, ValueType]
     symbols: dict[str, int]
     guessed: frozenset[str]
     notes: tuple[str, ...]
+    relations: Relations
 
     def __getitem__(self, name: str) -> ValueType:
         return self.values.get(name, ValueType())
@@ -58,13 +56,16 @@ class Types:
         return kind
 
     def bound_nbytes(self, name: str) -> int:
-        """Bytes of a tensor at the symbols' bounds; less where a bound is a guess, since guesses
-        multiply. A larger one is refused when it comes, and `max_shape` then mends that."""
+        """The most bytes of a tensor over all sizes of the inputs; less where a bound is a guess,
+        since guesses multiply. A larger one is refused when it comes, and `max_shape` then mends
+        that."""
         value = self[name]
         if value.dims is None:
             return value.nbytes
         dims = tuple(str(dim) for dim in value.dims)
         nbytes = bound_of(self.kind_of(name), dims, self.symbols)
+        if value.most is not None:
+            nbytes = min(nbytes, value.nbytes)
         guessed = not self.guessed.isdisjoint(dims)
         return min(nbytes, GUESS_LIMIT_NBYTES) if guessed else nbytes
 
@@ -72,7 +73,7 @@ class Types:
         return self[name].count
 
     def sizes(self, name: str) -> tuple[int, ...] | None:
-        """The dims at the bounds if all are known."""
+        """The greatest size of each dim if all are known."""
         sizes = self[name].sizes
         if sizes is None or any(size is None for size in sizes):
             return None
@@ -80,164 +81,16 @@ class Types:
 
 
 def infer_types(model: onnx.ModelProto, flow: Dataflow, options: SegmentOptions) -> Types:
-    """Raises `UserError` if `options.max_shape` names a symbol that the model does not have."""
-    named = _named(model)
+    """Raises `UserError` if `options.max_shape` names a symbol that the model does not have, or
+    bounds that contradict each other."""
+    named = with_named_dimensions(model)
     wide = input_bounds(named, options)
-    asking = _Asking(named, flow)
-    symbols = largest_fitting(wide, options.max_shape, asking.fits)
-    values = asking.at(symbols)
-    minting = Minting({**counted_bounds(flow.nodes, values), **symbols}, options)
-    minted = {name: minting.mint(name, value) for name, value in values.items()}
+    asking = ShapeInference(named, flow)
+    found = fitting_bounds(asking, flow, wide, options.max_shape)
+    ranged = ranged_values(asking, flow, found)
+    counted = counted_bounds(flow.nodes, ranged.values)
+    minting = Minting({**counted, **ranged.symbols}, options)
+    minted = {name: minting.mint(name, value) for name, value in ranged.values.items()}
     check_wishes(options, set(minting.symbols))
-    notes = (*_lowered(wide, symbols), *minting.notes)
-    return Types(minted, minting.symbols, frozenset(minting.guessed), notes)
-
-
-class _Asking:
-    """Both inferences at some bounds. ONNX Runtime is asked only for what ONNX leaves open."""
-
-    def __init__(self, named: onnx.ModelProto, flow: Dataflow) -> None:
-        self._model = named
-        self._flow = flow
-        self._named = _inferred(named)
-
-    @cached_property
-    def _runtime_named(self) -> dict[str, ValueType]:
-        return ask_runtime(self._model, self._flow)
-
-    def fits(self, symbols: dict[str, int]) -> bool:
-        """Whether the shapes agree at these bounds, as far as anyone can tell."""
-        bounded = _bounded(self._model, symbols)
-        inferred = _inferred_at_bounds(bounded)
-        if not inferred or not self._has_vague(_merge(self._named, inferred)):
-            return bool(inferred)
-        return not self._runtime_named or bool(ask_runtime(bounded, self._flow))
-
-    def at(self, symbols: dict[str, int]) -> dict[str, ValueType]:
-        bounded = _bounded(self._model, symbols)
-        values = _merge(self._named, _inferred_at_bounds(bounded))
-        if not self._has_vague(values):
-            return values
-        return _complete(values, self._runtime_named, ask_runtime(bounded, self._flow))
-
-    def _has_vague(self, values: dict[str, ValueType]) -> bool:
-        return any(_is_vague(values.get(name, ValueType())) for name in self._flow.producer)
-
-
-def _lowered(wide: dict[str, int], symbols: dict[str, int]) -> tuple[str, ...]:
-    lowered = [name for name, size in wide.items() if symbols[name] < size]
-    return tuple(
-        f"dimension {name!r} is bounded at {symbols[name]}: at more the model's shapes contradict "
-        "each other"
-        for name in lowered
-    )
-
-
-def _named(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy whose inputs have a name for each unnamed dimension."""
-    copy = _bare(model)
-    for value in copy.graph.input:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value") or dim.dim_value < 0:
-                dim.dim_param = symbol_of(dim.dim_param) or f"{value.name}.{axis}"
-    return copy
-
-
-def _bare(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Without the author's claims on inner values and outputs, which may contradict."""
-    copy = copied(model)
-    del copy.graph.value_info[:]
-    for value in copy.graph.output:
-        value.ClearField("type")
-    return copy
-
-
-def _bounded(model: onnx.ModelProto, symbols: dict[str, int]) -> onnx.ModelProto:
-    copy = copied(model)
-    for value in copy.graph.input:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param in symbols:
-                dim.dim_value = symbols[dim.dim_param]
-    return copy
-
-
-def _inferred(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    try:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except onnx.shape_inference.InferenceError as error:
-        raise InvalidModel(f"its shapes contradict each other: {str(error)[:300]}") from None
-    graph = inferred.graph
-    # Inputs last: a model output that is an input has no inferred type of its own.
-    return {v.name: v.type for v in (*graph.output, *graph.value_info, *graph.input)}
-
-
-def _inferred_at_bounds(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    """Nothing where the bounds do not fit together, as may be if they are defaults."""
-    try:
-        return _inferred(model)
-    except InvalidModel:
-        return {}
-
-
-def _merge(
-    named: dict[str, onnx.TypeProto], bounded: dict[str, onnx.TypeProto]
-) -> dict[str, ValueType]:
-    """Names and fixed sizes from the first pass, sizes at the bounds from the second."""
-    values = {}
-    for name, proto in named.items():
-        kind, dims = _read(proto)
-        _, sizes = _read(bounded.get(name, onnx.TypeProto()))
-        if sizes is not None and (dims is None or len(dims) != len(sizes)):
-            dims = (None,) * len(sizes)
-        values[name] = ValueType(kind, dims, sizes_of(dims, sizes))
-    return values
-
-
-def _read(proto: onnx.TypeProto) -> tuple[Element | None, tuple[Dim, ...] | None]:
-    if not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
-        return None, None
-    try:
-        kind = element(proto.tensor_type.elem_type)
-    except Malformed as error:
-        raise InvalidModel(str(error)) from None
-    if not proto.tensor_type.HasField("shape"):
-        return kind, None
-    return kind, tuple(_dim(dim) for dim in proto.tensor_type.shape.dim)
-
-
-def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
-        return int(dim.dim_value)
-    return symbol_of(dim.dim_param) or None
-
-
-def _is_vague(value: ValueType) -> bool:
-    return value.sizes is None or any(size is None for size in value.sizes)
-
-
-def _complete(
-    values: dict[str, ValueType], named: dict[str, ValueType], bounded: dict[str, ValueType]
-) -> dict[str, ValueType]:
-    """ONNX's answers first; ONNX Runtime's where those are vague."""
-    done = dict(values)
-    for name, answer in named.items():
-        value = values.get(name, ValueType())
-        if not _is_vague(value):
-            continue
-        sizes = bounded.get(name, answer).sizes
-        dims = value.dims if value.dims is not None else answer.dims
-        if dims is None and sizes is not None:
-            dims = (None,) * len(sizes)
-        if sizes is not None and dims is not None and len(sizes) != len(dims):
-            sizes = None
-        both = _first_known(value.sizes, sizes)
-        done[name] = ValueType(value.kind or answer.kind, dims, sizes_of(dims, both))
-    return done
-
-
-def _first_known(
-    first: tuple[int | None, ...] | None, second: tuple[int | None, ...] | None
-) -> tuple[int | None, ...] | None:
-    if first is None or second is None or len(first) != len(second):
-        return first if first is not None else second
-    return tuple(b if a is None else a for a, b in zip(first, second, strict=True))
+    notes = (*found.notes, *ranged.notes, *minting.notes)
+    return Types(minted, minting.symbols, frozenset(minting.guessed), notes, ranged.relations)

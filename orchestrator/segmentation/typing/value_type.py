@@ -15,11 +15,13 @@ GUESS_LIMIT_NBYTES = 16 << 20  # of a tensor with a dimension of which nothing i
 @dataclass(frozen=True, slots=True)
 class ValueType:
     """A value's type. `kind` None: a sequence, an optional, or unknown. `dims` None: the rank is
-    unknown; a dim None: unknown. `sizes` are the dims at the symbols' bounds."""
+    unknown; a dim None: unknown. `sizes` are the greatest of each dim over all sizes of the inputs,
+    `most` the greatest number of elements where that is less than their product."""
 
     kind: Element | None = None
     dims: tuple[int | str | None, ...] | None = None
     sizes: tuple[int | None, ...] | None = None
+    most: int | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -27,7 +29,9 @@ class ValueType:
 
     @property
     def count(self) -> int:
-        """Elements at the bounds; a size that is unknown counts as `DEFAULT_DIM`."""
+        """The most elements; a size that is unknown counts as `DEFAULT_DIM`."""
+        if self.most is not None:
+            return self.most
         total = 1
         for size in self.sizes or ():
             total *= DEFAULT_DIM if size is None else size

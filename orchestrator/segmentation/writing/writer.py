@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from orchestrator.segmentation.cutting.live_sets import Stretch
+from orchestrator.segmentation.cutting.open_scales import open_scales
 from orchestrator.segmentation.reading.normalise import NormalModel
 from orchestrator.segmentation.reading.tensors import refer, stays_inline, tensor_nbytes
 from orchestrator.segmentation.reading.walk import Dataflow, Node, domain_of, with_inner_nodes
@@ -168,10 +169,11 @@ class SegmentWriter:
     def _graph(self, index: int, stretch: Stretch, specs: dict[str, WeightSpec]) -> onnx.ModelProto:
         nodes = [self._flow.nodes[at] for at in stretch.nodes]
         used = dict.fromkeys(name for node in nodes for name in node.inputs)
+        opened = open_scales(self._flow, stretch)
         graph = helper.make_graph(
             [node.proto for node in nodes],
             f"segment-{index}",
-            [self._value(name) for name in stretch.inputs],
+            [*map(self._value, stretch.inputs), *map(self._default, opened)],
             [self._value(name) for name in stretch.outputs],
             [self._weight(n, specs.get(n)) for n in used if n in self._flow.initializers],
         )
@@ -189,6 +191,14 @@ class SegmentWriter:
         made.name, made.data_type = name, tensor.data_type
         made.dims.extend(tensor.dims)
         refer(made, spec.blob, spec.offset, spec.nbytes)
+        return made
+
+    def _default(self, name: str) -> onnx.ValueInfoProto:
+        """An initializer as an input that nobody gives: no constant to ONNX Runtime."""
+        tensor = self._flow.initializers[name]
+        made: onnx.ValueInfoProto = helper.make_tensor_value_info(
+            name, int(tensor.data_type), list(tensor.dims)
+        )
         return made
 
     def _value(self, name: str) -> onnx.ValueInfoProto:

@@ -6,6 +6,8 @@ from crowdpipe.cli.quantities import (
     counted,
     parse_nbytes,
     parse_shape,
+    possible_nbytes,
+    show_count,
     show_nbytes,
     show_seconds,
 )
@@ -41,10 +43,23 @@ def test_what_bounds_no_dimension_is_refused(text: str) -> None:
         parse_shape(text)
 
 
-@given(st.floats(0, 1e15))
+@given(st.one_of(st.floats(), st.floats(0, 1e20), st.integers()))
 def test_what_is_shown_is_short(number: float) -> None:
-    assert len(show_nbytes(number)) <= 14
-    assert len(show_seconds(number)) <= 30
+    assert len(show_nbytes(number)) <= 12
+    assert len(show_seconds(number)) <= 16
+    assert len(show_count(number)) <= 14
+
+
+def test_what_cannot_be_is_a_dash_or_over() -> None:
+    assert [show_nbytes(nbytes) for nbytes in (-1, float("nan"), 1e308)] == ["–", "–", "over 1 PiB"]
+    assert [show_seconds(s) for s in (-0.1, float("nan"), 1e308)] == ["–", "–", "over 10 years"]
+    assert [possible_nbytes(n) for n in (-1, 0, 1 << 50, 1 << 53, None)] == [
+        None,
+        0,
+        1 << 50,
+        None,
+        None,
+    ]
 
 
 def test_bytes_and_seconds_read_as_people_say_them() -> None:

@@ -14,6 +14,7 @@ from wire.ids import PartitionId
 from wire.messages.residency import Failure, PartitionResidency, Residency
 from wire.messages.state import Capabilities, DeviceState
 from wire.messages.telemetry import Telemetry
+from wire.record_readers import MAX_INT
 
 MIB = 1 << 20
 ABLE = Capabilities(512 * MIB, 4096 * MIB, 256 * MIB, 8, "aarch64", "1.29.0", 26)
@@ -71,3 +72,41 @@ def test_numbers_stay_whole_while_words_give_way() -> None:
     assert "123.4 MiB" in text
     assert "phone-1" in text
     assert len(text.splitlines()) > 3
+
+
+def absurd() -> DeviceReport:
+    """A device that says what cannot be, at length."""
+    far = PartitionId("d" * 32, False, 0, MAX_INT)
+    why = Failure("over_budget", "\x1b[2J\n" + "no " * 100_000)
+    many = [
+        PartitionResidency(far, "m" * 5000, "fetching", MAX_INT, 1),
+        PartitionResidency(far, "minilm", "failed", -MAX_INT, -1, failure=why),
+        *[PartitionResidency(far, "minilm", "resident", 1, 1) for _ in range(300)],
+    ]
+    able = Capabilities(MAX_INT, MAX_INT, MAX_INT, MAX_INT, "", "", 26)
+    told = Telemetry(
+        "c",
+        -1e308,
+        MAX_INT,
+        -MAX_INT,
+        MAX_INT,
+        -MAX_INT,
+        MAX_INT,
+        battery_percent=-1e308,
+        temperature_c=1e308,
+    )
+    state = DeviceState("online", "c", "b", "0.1.0", 1, able)
+    residency = Residency("c", 1, 1, tuple(many), MAX_INT, -MAX_INT)
+    return DeviceReport("absurd", state, told, residency)
+
+
+@pytest.mark.parametrize("width", [80, 150])
+def test_a_device_that_says_what_cannot_be_leaves_the_others_readable(width: int) -> None:
+    text = shown(devices_table([device("phone-1"), absurd(), device("phone-2")]), width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) < 50
+    for whole in ("battery", "↑87 %", "31", "183 MiB", "512 MiB", "12", "123 MiB"):
+        assert whole in text
+    assert "\x1b" not in text
+    assert "more" in text

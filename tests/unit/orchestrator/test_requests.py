@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,17 @@ def test_a_run_is_accepted_only_once_it_is_on_disk() -> None:
     assert [type(each) for each in out] == [ins.StoreRun]
     out = world.machine.handle(ev.RunStored("r1"), world.now)
     assert ins.Respond(CLIENT, req.Accepted("r1", world.manifest.digest, 8)) in out
+
+
+def test_a_model_that_is_served_exactly_only_takes_no_other_run() -> None:
+    world = World(replace(tiny_manifest(weights=[10 * MB] * 3), exact_only=True)).begin("a")
+    world.ask(req.Submit("r1", "tiny", count=1))
+    world.run_for(0.1)
+    (rejected,) = told(world, req.Rejected)
+    assert "served exactly only" in rejected.reason
+    world.ask(req.Submit("r2", "tiny", RunOptions(exact=True), count=1))
+    world.run_for(0.1)
+    assert [each.run for each in told(world, req.Accepted)] == ["r2"]
 
 
 def test_submitting_again_is_answered_again_and_is_one_run() -> None:

@@ -150,11 +150,23 @@ def test_given_inputs_that_do_not_fit_are_refused(
 
 
 def test_a_model_that_takes_nothing_made_up_asks_for_real_inputs(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
-    weights = {"shape": np.array([7, 11, 13], np.int64)}
+    nodes = [
+        helper.make_node("Greater", ["x", "x"], ["never"]),
+        helper.make_node("Cast", ["never"], ["none"], to=TensorProto.INT64),
+        helper.make_node("Sub", ["none", "far"], ["row"]),
+        helper.make_node("Gather", ["table", "row"], ["y"]),
+    ]
+    weights = {"far": np.array(5000, np.int64), "table": np.zeros((4, 2), np.float32)}
     model = model_of(nodes, [value("x", ["n"])], [value("y", None)], weights)
     with pytest.raises(InvalidInput, match="give real ones"):
         checked(model, tmp_path)
+
+
+def test_a_length_that_only_one_product_fits_is_found(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    weights = {"shape": np.array([7, 11, 13], np.int64)}
+    model = model_of(nodes, [value("x", ["n"])], [value("y", None)], weights)
+    assert {item.shapes["x"] for item in checked(model, tmp_path).items} == {(7 * 11 * 13,)}
 
 
 def test_a_difference_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_store.access import Unauthorised, UsersFile, check_may, role_of
+from model_store.access import Unauthorised, UsersFile, check_may, user_of
 from model_store.blobs import FolderBlobs
 from wire.errors import BlobCorrupt, DiskFull, Refused
 from wire.ids import digest_of
@@ -123,10 +123,10 @@ def test_credentials_are_read_as_http_basic():
     def authorise(user: str, password: str) -> str | None:
         return "device" if (user, password) == ("p", "a:b") else None
 
-    assert role_of("Basic cDphOmI=", authorise) == "device"
+    assert user_of("Basic cDphOmI=", authorise) == ("p", "device")
     for header in (None, "", "Bearer x", "Basic", "Basic !!", "Basic /////w==", "Basic cDph"):
         with pytest.raises(Unauthorised):
-            role_of(header, authorise)
+            user_of(header, authorise)
 
 
 def test_a_role_that_may_not_is_told_who_may():

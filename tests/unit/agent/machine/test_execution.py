@@ -53,7 +53,8 @@ def test_the_events_of_one_turn_go_in_one_batch() -> None:
     assert len(bench.the_last(told.PublishEvents).batch.events) == 2
 
 
-def test_items_are_taken_in_order_and_runs_by_arrival() -> None:
+def test_inputs_are_taken_as_they_came_whatever_their_run() -> None:
+    """They were let in in turn: a run that began first may not overtake the others."""
     bench = Bench()
     bench.serve(A)
     bench.arrive(9, run="zz")
@@ -64,7 +65,7 @@ def test_items_are_taken_in_order_and_runs_by_arrival() -> None:
         task = bench.running
         order.append((task.run, task.item))
         bench.executed(task)
-    assert order == [("zz", 9), ("zz", 1), ("zz", 2), ("aa", 0), ("aa", 1)]
+    assert order == [("zz", 9), ("zz", 2), ("aa", 0), ("zz", 1), ("aa", 1)]
 
 
 def test_an_output_without_a_dependent_is_parked_and_sent_when_the_list_is_filled() -> None:

@@ -181,7 +181,7 @@ CORRUPTIONS: dict[str, tuple[Corrupt, str]] = {
     ),
     "an unknown dependent": (lambda a: a.dependents.clear(), "dependents of cut"),
     "a generation": (setting("generation", 0), "was not noted"),
-    "a memory": (setting("run_orders._bound", 0), "larger than its bound"),
+    "a memory": (setting("finished._bound", 0), "larger than its bound"),
     "events that wait": (setting("log.unsent_since", 1.0), "without a time"),
     "an acknowledgement": (setting("log._acknowledged", 10**9), "never was"),
 }
