@@ -20,8 +20,10 @@ WORDS = {"unproven": "does not answer", "draining": "leaves"}
 
 
 def what_became_of(state: State, name: str) -> str:
-    """In two words, of a device that serves no more."""
+    """In some words, of a device that serves no more."""
     device = state.devices.get(name)
+    if device is not None and state.now < device.benched_until:
+        return f"{name} does nothing with what it was given"
     return f"{name} {WORDS.get(device.life.state, 'lost') if device is not None else 'lost'}"
 
 

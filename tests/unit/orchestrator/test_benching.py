@@ -39,6 +39,10 @@ def test_a_device_that_takes_no_partition_costs_seconds(monkeypatch: pytest.Monk
     world.run_for(MOMENT_S, lambda: world.finished(items=6))
     assert results(world, 6)
     assert counted(world, "benched") == 1
+    run = world.machine.state.runs["r1"]
+    assert "liar does nothing with what it was given" in " ".join(
+        text for _, text in run.happenings.latest
+    )
 
 
 def test_it_gets_nothing_for_a_while_that_doubles() -> None:
