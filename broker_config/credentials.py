@@ -16,6 +16,7 @@ from pathlib import Path
 from broker_config.private_file import make_private_folder, write_private
 from wire.errors import InvalidName
 from wire.topics import Role
+from wire.unwritable import writing_in
 from wire.users import FORMAT, User, Users, check_user_name, read_users, write_users
 
 SECRET_NBYTES = 32
@@ -48,7 +49,8 @@ class Credentials:
     def add(self, name: str, role: Role) -> User:
         """The user, made with a fresh secret unless there is one of that name and role.
 
-        Raises `InvalidName` for a name that may not be used, or has another role already.
+        Raises `InvalidName` for a name that may not be used, or has another role already, and
+        `DiskFull` or `OperatorError` if the file cannot be written.
         """
         try:
             check_user_name(name, role)
@@ -86,7 +88,9 @@ class Credentials:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One writer at a time, across processes: two may add a user at once."""
-        with self.path.with_suffix(".lock").open("a") as lock:
+        with writing_in(self.path.parent):
+            lock = self.path.with_suffix(".lock").open("a")
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import secrets
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from pathlib import Path
 from broker_config import embedded_child
 from broker_config.child_process import Child
 from broker_config.credentials import Credentials
+from broker_config.doorkeeper import DOORKEEPER, doorkeeper_secret
 from broker_config.launch import START_LIMIT_S, await_welcome, on_a_port
 from broker_config.port import reachable_host
 from broker_config.private_file import make_private_folder, write_private
@@ -38,7 +38,6 @@ from wire.errors import BrokerUnreachable
 
 PACKAGE = "iotcore"
 TITLE = "the embedded broker"
-DOORKEEPER = "_doorkeeper"  # no user can have this name
 
 
 def embedded_is_there() -> bool:
@@ -165,8 +164,9 @@ class EmbeddedBroker:
         self._child = on_a_port(self._host, self._port, self._start_on)
 
     def _start_on(self, port: int) -> Child:
-        known = self._logins()
-        secret_of = known | {DOORKEEPER: secrets.token_urlsafe()}
+        users = self._credentials.users()
+        known = {user.name: user.secret for user in users}
+        secret_of = known | {DOORKEEPER: doorkeeper_secret(users)}
         path = self._folder / "embedded.toml"
         text = embedded_configuration(self._host, port, secret_of, self._limits)
         write_private(path, text.encode())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import secrets
 import shutil
 import signal
 from dataclasses import replace
@@ -25,6 +24,7 @@ from broker_config.configuration import (
     configuration,
 )
 from broker_config.credentials import Credentials
+from broker_config.doorkeeper import DOORKEEPER, doorkeeper_secret
 from broker_config.launch import START_LIMIT_S, await_welcome, on_a_port
 from broker_config.password_file import password_file
 from broker_config.port import reachable_host
@@ -35,9 +35,6 @@ from wire.topics import Topics
 
 PROGRAM = "mosquitto"
 TITLE = "Mosquitto"
-# Not a name that a user can have, and without rights: we knock as it to see that the broker is
-# up, and with a fresh secret to see that it has read the new files.
-DOORKEEPER = "_doorkeeper"
 
 
 def find_mosquitto() -> Path | None:
@@ -134,12 +131,20 @@ class MosquittoBroker:
 
     def _write_users(self) -> str:
         """Passwords and access list of the users as they are now; the doorkeeper's secret."""
-        users, secret = self._credentials.users(), secrets.token_urlsafe()
+        users = self._credentials.users()
+        secret = doorkeeper_secret(users)
         secret_of = {user.name: user.secret for user in users} | {DOORKEEPER: secret}
         rights = access_list(users, self._topics, outsiders=(DOORKEEPER,))
         write_private(self._files.access_list, rights.encode())
-        write_private(self._files.passwords, password_file(secret_of).encode())
+        write_private(self._files.passwords, password_file(secret_of, self._passwords()).encode())
         return secret
+
+    def _passwords(self) -> str:
+        """The file as it was left."""
+        try:
+            return self._files.passwords.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
 
     def reload(self) -> None:
         """Have Mosquitto read the users again; connections of users that stay are kept."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
 STRETCHING_ITERATIONS = 101  # Mosquitto's own default
@@ -29,6 +29,26 @@ def password_line(name: str, secret: str, salt: bytes | None = None) -> str:
     return f"{name}:$7${iterations}${b64encode(salt).decode()}${b64encode(derived).decode()}"
 
 
-def password_file(secret_of: Mapping[str, str]) -> str:
-    """The whole file for `{name: secret}`."""
-    return "".join(password_line(name, secret) + "\n" for name, secret in secret_of.items())
+def password_file(secret_of: Mapping[str, str], before: str = "") -> str:
+    """The whole file for `{name: secret}`. Lines of the file `before` that still hold are kept, so
+    that nothing has to be written where nothing has changed."""
+    known = {line.partition(":")[0]: line for line in before.splitlines()}
+    lines = (_kept(known.get(name, ""), name, secret) for name, secret in secret_of.items())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _kept(line: str, name: str, secret: str) -> str:
+    """`line` if it is of this name and secret, else a new one."""
+    salt = _salt_of(line)
+    if salt is not None and password_line(name, secret, salt) == line:
+        return line
+    return password_line(name, secret)
+
+
+def _salt_of(line: str) -> bytes | None:
+    parts = line.split("$")
+    try:
+        salt = b64decode(parts[3], validate=True) if len(parts) == 5 else b""
+    except ValueError:
+        return None
+    return salt if len(salt) == SALT_NBYTES else None

@@ -1,7 +1,7 @@
 """`crowdpipe`, or `python -m crowdpipe`: the command line.
 
-Typed errors become one sentence on stderr and an exit code, and so do signals that ask for an end;
-anything else is a fault of ours and keeps its traceback.
+Typed errors become one sentence on stderr and an exit code, and so do signals that ask for an end
+and a disk without room; anything else is a fault of ours and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from bus.program_log import log_to_stderr
 from crowdpipe.cli.app import build
 from crowdpipe.serving.signals import Interrupted, ending_signals_raise
-from wire.errors import CrowdpipeError
+from wire.errors import CrowdpipeError, DiskFull
+from wire.unwritable import FULL
 
 DEBUG_VARIABLE = "CROWDPIPE_DEBUG"
 
@@ -31,6 +32,12 @@ def main() -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in FULL or os.environ.get(DEBUG_VARIABLE):
+            raise
+        # Such as output that goes to a file there; no fault of ours, wherever it was met.
+        print(f"error: no room left on a disk: {error}; make room, and try again", file=sys.stderr)
+        return DiskFull.exit_code
     except SystemExit as ending:
         if not isinstance(ending.__context__, BrokenPipeError):
             raise

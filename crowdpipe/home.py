@@ -18,6 +18,7 @@ from broker_config.private_file import make_private_folder, write_private
 from wire.broker_url import BrokerUrl, parse_url
 from wire.errors import BrokerUnreachable, CrowdpipeError, OperatorError
 from wire.record import decode, encode
+from wire.unwritable import writing_in
 
 HOME_VARIABLE = "CROWDPIPE_HOME"
 BROKER_VARIABLE = "CROWDPIPE_BROKER"
@@ -63,12 +64,14 @@ def home_folder() -> Path:
 
 
 def hold_home(home: Path) -> IO[bytes]:
-    """Serve from `home`, alone, for as long as the file returned is open. Raises `HomeTaken`.
+    """Serve from `home`, alone, for as long as the file returned is open. Raises `HomeTaken`,
+    `DiskFull` or `OperatorError`.
 
     What another has left that ended without a farewell is cleared away.
     """
     make_private_folder(home)
-    lock = (home / LOCK_NAME).open("ab")
+    with writing_in(home):
+        lock = (home / LOCK_NAME).open("ab")
     for _ in range(LOCK_TRIES):  # somebody may be looking whether it is held
         if _lock(lock, exclusive=True):
             (home / FILE_NAME).unlink(missing_ok=True)

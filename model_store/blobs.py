@@ -8,18 +8,17 @@ records how long the blob was, so that a damaged disk is noticed before a byte i
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from wire.errors import BlobCorrupt, BlobMissing, DiskFull, TooLarge
+from wire.errors import BlobCorrupt, BlobMissing, TooLarge
 from wire.ids import check_digest
 from wire.manifest import BlobRef
+from wire.unwritable import writing_in
 
 CHUNK_NBYTES = 1 << 20
 MAX_BLOB_NBYTES = 64 << 30
@@ -93,8 +92,9 @@ class FolderBlobs:
         self.folder = folder / "blobs"
         self._lengths = folder / "lengths"
         self.max_blob_nbytes = max_blob_nbytes
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lengths.mkdir(exist_ok=True)
+        with writing_in(folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lengths.mkdir(exist_ok=True)
 
     def path(self, digest: str) -> Path:
         return self.folder / check_digest(digest)
@@ -136,7 +136,8 @@ class FolderBlobs:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                 raise BlobCorrupt(f"file {digest} is not the blob that its name says; delete it")
             nbytes = file.tell()
-        write_synced(self.length_path(digest), str(nbytes).encode())
+        with writing_in(self._lengths):
+            write_synced(self.length_path(digest), str(nbytes).encode())
         return nbytes
 
     def read(self, digest: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
@@ -180,7 +181,7 @@ class FolderBlobWriter:
         self._expected = None if digest is None else check_digest(digest)
         self._seen, self._nbytes = hashlib.sha256(), 0
         self._temporary = blobs.folder / f".{secrets.token_hex(8)}.part"
-        with disk_errors():
+        with writing_in(blobs.folder):
             self._file = self._temporary.open("xb", buffering=0)
 
     def write(self, chunk: bytes) -> None:
@@ -189,7 +190,7 @@ class FolderBlobWriter:
             raise TooLarge(f"a blob may have at most {self._blobs.max_blob_nbytes} bytes")
         self._seen.update(chunk)
         rest = memoryview(chunk)
-        with disk_errors():
+        with writing_in(self._blobs.folder):
             while rest:
                 rest = rest[self._file.write(rest) :]
 
@@ -197,7 +198,7 @@ class FolderBlobWriter:
         digest = self._seen.hexdigest()
         if self._expected not in (None, digest):
             raise BlobCorrupt(f"these bytes are {digest}, not {self._expected}; send them again")
-        with disk_errors():
+        with writing_in(self._blobs.folder):
             os.fsync(self._file.fileno())
             self._file.close()
             # The record before the name: a blob without one would have to be hashed again.
@@ -209,17 +210,6 @@ class FolderBlobWriter:
     def abort(self) -> None:
         self._file.close()
         self._temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def disk_errors() -> Iterator[None]:
-    """A full disk as the typed error that says so."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"the store's disk is full: {error}; make room and try again") from None
-        raise
 
 
 def _chunks(file: BinaryIO, digest: str, start: int, stop: int) -> Iterator[bytes]:

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from model_store.blobs import BlobStore, disk_errors, write_synced
+from model_store.blobs import BlobStore, write_synced
 from wire.errors import BlobMissing, Malformed, UnknownModel
 from wire.ids import check_name
 from wire.manifest import BlobRef, Manifest
 from wire.record import decode
+from wire.unwritable import writing_in
 
 MAX_MANIFEST_NBYTES = 32 << 20
 
@@ -59,16 +60,18 @@ class Manifests:
 
     def __init__(self, folder: Path, blobs: BlobStore) -> None:
         self.folder = folder / "manifests"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writing_in(folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         self._blobs = blobs
         self._guard = threading.Lock()
 
     def put(self, name: str, data: bytes) -> None:
         manifest = read_manifest(check_name(name, "model name"), data)
-        with self._alone(), disk_errors():
+        with self._alone():
             for blob in manifest.blobs:
                 self._require(name, blob)
-            write_synced(self._path(name), data)
+            with writing_in(self.folder):
+                write_synced(self._path(name), data)
 
     def _require(self, name: str, blob: BlobRef) -> None:
         nbytes = self._blobs.size(blob.digest)
@@ -125,6 +128,8 @@ class Manifests:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One change at a time, across processes: none may collect what another just checked."""
-        with self._guard, (self.folder / ".lock").open("a") as lock:
+        with writing_in(self.folder):
+            lock = (self.folder / ".lock").open("a")
+        with lock, self._guard:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

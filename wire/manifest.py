@@ -9,7 +9,7 @@ Says nothing about devices: who serves what is an assignment.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from wire.elements import Element, element, nbytes_of
@@ -171,6 +171,12 @@ class Manifest:
         for segment in self.segments:
             pieces += ["segment", *(blob.digest for blob in segment.blobs)]
         return digest_of("\0".join(pieces).encode())
+
+    def serves_as(self, other: Manifest) -> bool:
+        """Whether it is served as `other` is: what was measured or remarked afterwards does not
+        count, bounds do."""
+        plain = replace(self, notes=(), reference=None)
+        return plain == replace(other, notes=(), reference=None)
 
     @cached_property
     def blobs(self) -> tuple[BlobRef, ...]:

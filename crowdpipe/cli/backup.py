@@ -35,10 +35,9 @@ def backup(
     if as_json:
         print_json({"file": str(file), "nbytes": file.stat().st_size, "models": made.models})
         return
-    what = (
-        f"users, journal and {counted(len(made.models), 'model')}" if models else "users, journal"
-    )
-    say(f"{file}: {what}, {show_nbytes(file.stat().st_size)}. It contains secrets.")
+    what = ["users", "journal" if made.with_journal else "no journal (there is none yet)"]
+    what += [counted(len(made.models), "model")] if models else []
+    say(f"{file}: {', '.join(what)}; {show_nbytes(file.stat().st_size)}. It contains secrets.")
     if not models:
         say(f"Not in it: {NOT_IN_IT}.")
 

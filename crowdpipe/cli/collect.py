@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,10 +49,10 @@ def collect(
     """
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.client.run_list import find_run
-    from crowdpipe.items_file import check_folder
+    from crowdpipe.items_file import check_output
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
 
-    check_folder(output)
+    check_output(output)
     url = broker_of(broker, home)
     found = find_run(run, url).progress
     try:
@@ -85,11 +87,24 @@ def _collect(
             if done:
                 why = lacking(found.count, list(done), len(failed))
                 layout = layout_of(len(done), batch) if why is None else "numbered"
-                as_asked = write_items(output, layout, list(done.values()), list(done))
+                with _kept(found.run):
+                    as_asked = write_items(output, layout, list(done.values()), list(done))
                 if batch and (why or not as_asked):
                     why = why or "The results differ in shape"
                     say(f"{why}, so results are numbered: 0/NAME, …")
     return len(done), failed
+
+
+@contextmanager
+def _kept(run: str) -> Iterator[None]:
+    """A file that cannot be written costs nothing: nothing is acknowledged before."""
+    from wire.errors import CrowdpipeError
+
+    try:
+        yield
+    except CrowdpipeError as error:
+        told = f"the results are kept: crowdpipe collect {run} -o FILE.npz"
+        raise type(error)(f"{error} ({told})") from None
 
 
 def lacking(count: int | None, done: list[int], failed: int) -> str | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.cli.options import Home, Json, example, home_of
+from crowdpipe.cli.options import Home, Json, desk_home_of, example
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 32 of a-z, 0-9 and '-'.")]
 
@@ -34,7 +34,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
     from crowdpipe.cli.phone import agent_line, say_if_only_here
     from crowdpipe.serving.users import add_user
 
-    url = add_user(home_of(home), name, "device")
+    url = add_user(desk_home_of(home), name, "device")
     if as_json:
         line = None if url is None else agent_line(url)
         print_json({"device": name, "broker": str(url) if url else None, "line": line})
@@ -56,7 +56,7 @@ def remove(name: Name, home: Home = None) -> None:
     from crowdpipe.cli.console import say
     from crowdpipe.serving.users import remove_user
 
-    remove_user(home_of(home), name, "device")
+    remove_user(desk_home_of(home), name, "device")
     say(f"{name} can no longer connect.")
 
 
@@ -68,8 +68,9 @@ def forget(name: Name, home: Home = None) -> None:
     from crowdpipe.cli.console import say
     from crowdpipe.serving.forget_requests import ask_to_forget, said_status
 
-    status = said_status(home_of(home), name)
-    ask_to_forget(home_of(home), name)
+    folder = desk_home_of(home)
+    status = said_status(folder, name)
+    ask_to_forget(folder, name)
     if status in (None, "offline"):
         say(f"{name} is forgotten.")
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdpipe.cli.model_check import check
-from crowdpipe.cli.options import Home, Json, example, home_of
+from crowdpipe.cli.options import Home, Json, desk_home_of, example
 
 if TYPE_CHECKING:
     from orchestrator.segmentation.checking.comparing import ModelComparison
@@ -68,6 +68,10 @@ def add(
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Serve it without comparing it with the whole.")
     ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace the model of that name; its runs end then."),
+    ] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -88,13 +92,14 @@ def add(
     wishes = CutWishes(
         parse_nbytes(max_segment) if max_segment else None, segments, parse_shape(max_shape)
     )
+    folder = desk_home_of(home)
     path = find_model(file)
-    with open_store(home_of(home)) as store, BytesProgress(f"adding {name}") as progress:
+    with open_store(folder) as store, BytesProgress(f"adding {name}") as progress:
         named = None if inputs is None else str(inputs)
-        job = AddModel(str(home_of(home)), str(path), name, wishes, named, unchecked)
+        job = AddModel(str(folder), str(path), name, wishes, named, unchecked, replace)
         found = add_apart(job, progress)
     manifest = found.manifest
-    await_announced(home_of(home), name, manifest.digest)
+    await_announced(folder, name, manifest.digest)
     if as_json:
         print_json({**_summary(manifest), "compared": _compared_plain(found, unchecked)})
         return
@@ -134,7 +139,7 @@ def show_all(home: Home = None, as_json: Json = False) -> None:
     from crowdpipe.cli.tables import plain_table
     from crowdpipe.serving.stores import open_store
 
-    with open_store(home_of(home)) as store:
+    with open_store(desk_home_of(home)) as store:
         found = [store.get(name) for name in store.manifests.names()]
     if as_json:
         print_json([_summary(manifest) for manifest in found])
@@ -164,9 +169,9 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
     from crowdpipe.serving.stores import open_store
     from wire.memory import resident_need
 
-    with open_store(home_of(home)) as store:
+    with open_store(desk_home_of(home)) as store:
         manifest = store.get(name)
-    took = segment_times(home_of(home), manifest)
+    took = segment_times(desk_home_of(home), manifest)
     if as_json:
         from wire.record import to_plain
 
@@ -206,10 +211,10 @@ def remove(name: Name, home: Home = None) -> None:
     from crowdpipe.serving.stores import open_store
     from model_store.manifests import unknown
 
-    with open_store(home_of(home)) as store:
+    with open_store(desk_home_of(home)) as store:
         if not store.manifests.remove(name):
             raise unknown(name)
-    await_announced(home_of(home), name, None)
+    await_announced(desk_home_of(home), name, None)
     say(f"{name} is removed.")
 
 

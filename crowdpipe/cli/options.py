@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from crowdpipe.home import broker_url, home_folder
-from wire.broker_url import BrokerUrl
+from crowdpipe.home import BROKER_VARIABLE, broker_url, home_folder
+from wire.broker_url import BrokerUrl, parse_url
+from wire.errors import UserError
 
 Home = Annotated[
     Path | None,
@@ -51,6 +53,24 @@ def example(*lines: str) -> str:
 def home_of(given: Path | None) -> Path:
     """The home folder: as given, else where the environment or the default says."""
     return (given or home_folder()).expanduser()
+
+
+def desk_home_of(given: Path | None) -> Path:
+    """The home folder, for what is kept where `crowdpipe up` runs: models and users.
+
+    Raises `UserError` where a broker elsewhere is named and the home is none: there, a home made
+    by this would be one that nobody serves.
+    """
+    from broker_config.credentials import FILE_NAME  # not on Windows, where clients work
+
+    home = home_of(given)
+    elsewhere = os.environ.get(BROKER_VARIABLE)
+    if elsewhere and not (home / FILE_NAME).exists():
+        raise UserError(
+            f"models and users are kept by the desk that serves {parse_url(elsewhere).shown}: type "
+            f"this there (or unset {BROKER_VARIABLE} for a home of your own in {home})"
+        )
+    return home
 
 
 def broker_of(given: str | None, home: Path | None) -> BrokerUrl:

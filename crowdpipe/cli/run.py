@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from crowdpipe.cli.options import Broker, Exact, Home, Json, Timeout, broker_of,
 if TYPE_CHECKING:
     from crowdpipe.cli.run_view import RunView
     from crowdpipe.client.session import Session
-    from crowdpipe.items_file import Arrays
+    from crowdpipe.items_file import Arrays, Layout
 
 LAYOUTS = """\b
 The input file (numpy.savez) has one of three layouts:
@@ -42,6 +43,9 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write results here."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Let the results replace the input file.")
+    ] = False,
     batch: Annotated[
         bool,
         typer.Option("--batch", help="Every array is a batch: its first axis counts the items."),
@@ -72,14 +76,15 @@ def run(
     from crowdpipe.cli.quantities import counted, show_seconds
     from crowdpipe.cli.run_view import RunView
     from crowdpipe.client.session import Session
-    from crowdpipe.items_file import check_folder, read_arrays, split_items, write_items
+    from crowdpipe.items_file import check_output, read_arrays, split_items
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
     from wire.errors import UserError
 
     if (output is None) != detach:
         raise UserError("give either --output FILE.npz, or --detach to collect results later")
     if output is not None:
-        check_folder(output)
+        _check_other(inputs, output, force)
+        check_output(output)
     arrays = read_arrays(inputs)
     view = RunView("running")
     try:
@@ -107,7 +112,7 @@ def run(
     except Interrupted as asked:
         say(f"The run is cancelled ({asked}).")
         raise typer.Exit(asked.exit_code) from None
-    if not write_items(output, layout, results):
+    if not _write(output, layout, results):
         say("The results differ in shape, so they are numbered: 0/NAME, 1/NAME, …")
     if as_json:
         print_json({"items": len(items), "elapsed_s": elapsed_s, "output": str(output)})
@@ -115,11 +120,56 @@ def run(
         say(f"{counted(len(items), 'item')} in {show_seconds(elapsed_s)}; results in {output}")
 
 
+def _check_other(inputs: Path, output: Path, force: bool) -> None:
+    from wire.errors import UserError
+
+    same = inputs.exists() and output.exists() and inputs.samefile(output)
+    if same and not force:
+        raise UserError(
+            f"the results would replace the inputs in {inputs}; name another --output, or give "
+            "--force"
+        )
+
+
+def _write(output: Path, layout: Layout, results: list[Arrays]) -> bool:
+    """As `write_items`. What was computed is not lost to a disk that has become full meanwhile:
+    it goes to the folder for temporary files then, which the error says."""
+    from crowdpipe.items_file import write_items
+    from wire.errors import CrowdpipeError
+
+    try:
+        return write_items(output, layout, results)
+    except CrowdpipeError as error:
+        kept = _keep_elsewhere(layout, results)
+        told = f"the results are in {kept}"
+        if kept is None:
+            told = "the results are lost; with --detach they are kept until they are collected"
+        raise type(error)(f"{error} ({told})") from None
+
+
+def _keep_elsewhere(layout: Layout, results: list[Arrays]) -> Path | None:
+    """Where they are now; None if there is no room either."""
+    import tempfile
+
+    from crowdpipe.items_file import write_items
+    from wire.errors import CrowdpipeError
+
+    try:
+        kept = Path(tempfile.mkdtemp(prefix="crowdpipe-run-")) / "out.npz"
+        write_items(kept, layout, results)
+    except (CrowdpipeError, OSError):
+        return None
+    return kept
+
+
 def without_first_axis(arrays: Arrays, count: int) -> str:
     """What `--batch` made of the arrays, since a model may want a batch axis of its own."""
     from crowdpipe.cli.quantities import counted
+    from crowdpipe.items_file import TOLD_ARRAYS
 
-    shapes = [f"{name} {list(array.shape[1:])}" for name, array in arrays.items()]
+    shown = islice(arrays.items(), TOLD_ARRAYS)
+    shapes = [f"{name} {list(array.shape[1:])}" for name, array in shown]
+    shapes += ["…"] if len(arrays) > TOLD_ARRAYS else []
     what = f"--batch took the first axis off: {counted(count, 'item')}"
     return f"{what}, each with {', '.join(shapes)}"
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from crowdpipe.cli.options import Home, Json, example, home_of
+from crowdpipe.cli.options import Home, Json, desk_home_of, example
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 32 of a-z, 0-9 and '-'.")]
 
@@ -28,13 +28,14 @@ def build() -> typer.Typer:
 def add(name: Name, home: Home = None, as_json: Json = False) -> None:
     """Give a person or program a name and a secret, and print the address to use.
 
-    Each sees its own runs alone. Adding it again changes nothing and prints the address again.
+    Each lists, collects and cancels its own runs alone; how far runs are, all may watch. Adding it
+    again changes nothing and prints the address again.
     """
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.phone import say_if_only_here
     from crowdpipe.serving.users import add_user
 
-    url = add_user(home_of(home), name, "client")
+    url = add_user(desk_home_of(home), name, "client")
     if as_json:
         print_json({"user": name, "broker": str(url) if url else None})
         return
@@ -54,7 +55,7 @@ def remove(name: Name, home: Home = None) -> None:
     from crowdpipe.cli.console import say
     from crowdpipe.serving.users import remove_user
 
-    remove_user(home_of(home), name, "client")
+    remove_user(desk_home_of(home), name, "client")
     say(f"{name} can no longer connect.")
 
 
@@ -63,7 +64,7 @@ def list_(home: Home = None, as_json: Json = False) -> None:
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.serving.users import names_of
 
-    names = names_of(home_of(home), "client")
+    names = names_of(desk_home_of(home), "client")
     if as_json:
         print_json(names)
         return

@@ -9,6 +9,11 @@ from crowdpipe.client.runs import ClientRun
 from crowdpipe.client.surroundings import ANSWER_LIMIT_S, Surroundings
 from wire.errors import BrokerUnreachable, NoOrchestrator, TimedOut
 
+UNEXPLAINED = (
+    "; nothing is known to be in their way, so devices still fetch and load the model, or compute "
+    "what came before (`crowdpipe devices` says what they do): give it longer"
+)
+
 
 def why_given_up(run: ClientRun, around: Surroundings) -> tuple[str, str]:
     limit_s = run.asked.limit_s
@@ -20,6 +25,8 @@ def why_given_up(run: ClientRun, around: Surroundings) -> tuple[str, str]:
     elif run.waits is not None:
         kind, why = run.waits
         told = f"{why}; {told}"
+    elif not (run.settled or run.unstored or run.starved):
+        told += UNEXPLAINED
     reason = f"waited {limit_s:g} s for run {run.name} of '{run.asked.model}': {told}"
     return kind, reason
 

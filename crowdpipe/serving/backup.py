@@ -24,12 +24,15 @@ from model_store.manifests import Manifests, read_manifest
 from orchestrator.adapters.home import JOURNAL
 from orchestrator.adapters.journal_check import check_file
 from orchestrator.adapters.journal_file import connect
+from orchestrator.adapters.journal_space import is_full
 from orchestrator.shell.settings import JOURNAL_FOLDER
 from wire.errors import BlobMissing, OperatorError, UnknownModel, UserError
 from wire.record import encode
+from wire.unwritable import FULL, unwritable
 
 FORMAT = 1
 HEAD = "backup.json"
+JOURNAL_MEMBER = f"{JOURNAL_FOLDER}/{JOURNAL}"
 # What a file system answers that has no second names for a file, as on most sticks (FAT, exFAT).
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 BLOBS, MANIFESTS = "store/blobs", "store/manifests"
@@ -44,10 +47,14 @@ class BackupHead:
     digests: dict[str, str]
     models: tuple[str, ...]
 
+    @property
+    def with_journal(self) -> bool:
+        return JOURNAL_MEMBER in self.digests
+
 
 def back_up(home: Path, file: Path, *, models: bool = False) -> BackupHead:
     """Write `file`, readable by its owner alone, whole or not at all. Raises `UserError` if it is
-    there already, `OperatorError` if the home has nothing to keep or the disk no room."""
+    there already, `OperatorError` if the home has nothing to keep, `DiskFull` without room."""
     if file.exists():
         raise UserError(f"{file} is there already; choose another name")
     if not (home / USERS).exists():
@@ -61,6 +68,8 @@ def back_up(home: Path, file: Path, *, models: bool = False) -> BackupHead:
     except FileExistsError:
         raise UserError(f"{file} is there already; choose another name") from None
     except OSError as error:
+        if error.errno in FULL:
+            raise unwritable(file.absolute().parent, error) from None
         raise OperatorError(f"cannot write {file}: {error.strerror or error}") from None
     return head
 
@@ -94,7 +103,7 @@ def _write(home: Path, made: Path, folder: Path, models: bool) -> BackupHead:
     kept = {USERS: home / USERS}
     journal = home / JOURNAL_FOLDER / JOURNAL
     if journal.exists():
-        kept[f"{JOURNAL_FOLDER}/{JOURNAL}"] = _copied(journal, folder / JOURNAL)
+        kept[JOURNAL_MEMBER] = _copied(journal, folder / JOURNAL)
     blobs = FolderBlobs(home / "store")
     manifests = Manifests(home / "store", blobs)
     names = tuple(manifests.names()) if models else ()
@@ -131,6 +140,8 @@ def _copied(journal: Path, copy: Path) -> Path:
             target.close()
             source.close()
     except sqlite3.Error as error:
+        if is_full(copy, error):
+            raise OSError(errno.ENOSPC, str(error)) from None  # as any other file beside it
         raise OperatorError(f"cannot copy the journal {journal}: {error}") from None
     check_file(copy)
     return copy

@@ -17,6 +17,7 @@ from wire.broker_url import BrokerUrl
 from wire.errors import InvalidName, OperatorError, TimedOut, UserError
 from wire.ids import check_name
 from wire.messages.state import Status
+from wire.unwritable import writing_in
 
 FOLDER = "forget"
 AT_ONCE = 64
@@ -30,7 +31,8 @@ def ask_to_forget(home: Path, device: str) -> None:
     check_name(device, "device name")
     _broker_of(home)
     request = make_private_folder(home / FOLDER) / device
-    request.touch()
+    with writing_in(request.parent):
+        request.touch()
     deadline = time.monotonic() + TAKEN_LIMIT_S
     while request.exists():
         if time.monotonic() > deadline:

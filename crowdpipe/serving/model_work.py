@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from crowdpipe.serving.additions import adding
 from crowdpipe.serving.models import Comparing, CutWishes, add_model, naming_file
 from crowdpipe.serving.stores import open_store
 from wire.record import from_plain, to_plain
@@ -27,7 +28,8 @@ CHECKED_NAME = "checked"
 @dataclass(frozen=True, slots=True)
 class AddModel:
     """Cut `file`, compare it on the items of `inputs` (an .npz file; None: made up) unless
-    `unchecked`, and store it as `name` in the store of `home`. Gives a `ModelComparison`."""
+    `unchecked`, and store it as `name` in the store of `home`; another of that name is replaced
+    only if `replace`. Gives a `ModelComparison`."""
 
     type: ClassVar[str] = "add"
     home: str
@@ -36,6 +38,7 @@ class AddModel:
     wishes: CutWishes
     inputs: str | None = None
     unchecked: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def work(job: Job, told: JobListener) -> ModelComparison | CheckFigures:
 def _add(job: AddModel, told: JobListener) -> ModelComparison:
     comparing = Comparing(_items(job.inputs), job.unchecked)
     file = Path(job.file)
-    with open_store(Path(job.home)) as store:
+    with open_store(Path(job.home)) as opened, adding(opened, replacing=job.replace) as store:
         return add_model(store, file, job.name, job.wishes, told.so_far, comparing, told.doing)
 
 

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
 
 from broker_config.credentials import FILE_NAME as USERS
-from broker_config.private_file import write_private
+from broker_config.private_file import PRIVATE
 from crowdpipe.home import hold_home
-from crowdpipe.serving.backup import BLOBS, FORMAT, HEAD, MANIFESTS, BackupHead
+from crowdpipe.serving.additions import adding
+from crowdpipe.serving.backup import BLOBS, FORMAT, HEAD, JOURNAL_MEMBER, MANIFESTS, BackupHead
+from crowdpipe.serving.stores import ServedStore
 from model_store.blobs import FolderBlobs
 from model_store.manifests import MAX_MANIFEST_NBYTES, Manifests
 from orchestrator.adapters.home import JOURNAL, HomeFolder
@@ -27,17 +30,18 @@ from orchestrator.adapters.journal_file import outgrow
 from orchestrator.shell.settings import JOURNAL_FOLDER
 from wire.errors import CrowdpipeError, OperatorError, UserError
 from wire.record import decode
+from wire.unwritable import FULL, unwritable
 from wire.users import read_users
 
 CHUNK_NBYTES = 1 << 20
 SMALL_NBYTES = 64 << 20  # the head and the users
-JOURNAL_MEMBER = f"{JOURNAL_FOLDER}/{JOURNAL}"
 
 
 def restore(file: Path, home: Path, *, replace: bool = False) -> BackupHead:
     """Raises `UserError` if the file is no whole backup, or if the home has users or a journal of
     its own: with `replace` these are kept aside. `HomeTaken` if it is being served."""
     with (
+        _without_a_trace(home),
         hold_home(home),
         closing(HomeFolder(home / JOURNAL_FOLDER)),
         tempfile.TemporaryDirectory(prefix=".restore-", dir=home) as folder,
@@ -54,7 +58,25 @@ def restore(file: Path, home: Path, *, replace: bool = False) -> BackupHead:
         except (tarfile.TarError, EOFError) as error:
             raise UserError(f"{file} is no backup, or not a whole one: {error}") from None
         except OSError as error:
+            if error.errno in FULL:
+                raise unwritable(home, error) from None
             raise OperatorError(f"cannot restore {file}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _without_a_trace(home: Path) -> Iterator[None]:
+    """A home that was not there, or had nothing in it, is so again if it was not restored."""
+    there = home.is_dir()
+    new = not there or not any(home.iterdir())
+    try:
+        yield
+    except BaseException:
+        if new and home.is_dir():
+            for path in home.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if not there:
+                home.rmdir()
+        raise
 
 
 def _places(home: Path) -> tuple[Path, Path]:
@@ -70,10 +92,12 @@ def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
     if (folder / JOURNAL).exists():
         check_file(folder / JOURNAL)
         outgrow(folder / JOURNAL)
-    _restore_models(tar, home, head)
+    with _store(home) as store:
+        _restore_models(tar, store, head)
     users_at, journal_at = _places(home)
-    set_aside(users_at, "replaced")
-    write_private(users_at, users)
+    (folder / USERS).chmod(PRIVATE)
+    set_aside(users_at, "replaced")  # from here on nothing needs room
+    (folder / USERS).rename(users_at)
     set_aside(journal_at, "replaced")
     if (folder / JOURNAL).exists():
         (folder / JOURNAL).rename(journal_at)
@@ -108,13 +132,10 @@ def _take_out(tar: tarfile.TarFile, name: str, head: BackupHead, folder: Path) -
         raise UserError(f"the backup is damaged: {name} is not what was put into it")
 
 
-def _restore_models(tar: tarfile.TarFile, home: Path, head: BackupHead) -> None:
+def _restore_models(tar: tarfile.TarFile, store: ServedStore, head: BackupHead) -> None:
     """Beside those that are there. Each blob is checked against its name, and a manifest is taken
     only with all its blobs."""
-    if not head.models:
-        return
-    blobs = FolderBlobs(home / "store")
-    manifests = Manifests(home / "store", blobs)
+    blobs, manifests = store.blobs, store.manifests
     for member in tar.getmembers():
         if member.name.startswith(f"{BLOBS}/"):
             digest = member.name.removeprefix(f"{BLOBS}/")
@@ -124,6 +145,16 @@ def _restore_models(tar: tarfile.TarFile, home: Path, head: BackupHead) -> None:
         at = f"{MANIFESTS}/{name}.json"
         if at in tar.getnames():  # else it was removed meanwhile
             manifests.put(name, _small(tar, tar.getmember(at), MAX_MANIFEST_NBYTES))
+
+
+@contextmanager
+def _store(home: Path) -> Iterator[ServedStore]:
+    """The home's, which nobody serves meanwhile; nothing is left in it of what fails."""
+    blobs = FolderBlobs(home / "store")
+    manifests = Manifests(home / "store", blobs)
+    opened = ServedStore(blobs, manifests, str(home / "store"), blobs.folder)
+    with adding(opened, replacing=True) as store:
+        yield store
 
 
 def _open(tar: tarfile.TarFile, name: str) -> IO[bytes]:

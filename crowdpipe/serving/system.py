@@ -32,7 +32,7 @@ from orchestrator.machine.records.options import OrchestratorOptions
 from orchestrator.shell.orchestrator import Orchestrator
 from orchestrator.shell.settings import JOURNAL_FOLDER, make_settings
 from wire.broker_url import BrokerUrl
-from wire.errors import BrokerUnreachable, OperatorError, PortTaken, TimedOut
+from wire.errors import BrokerUnreachable, DiskFull, OperatorError, PortTaken, TimedOut
 from wire.topics import ORCHESTRATOR, Role
 from wire.users import User
 
@@ -177,6 +177,7 @@ class System:
         starts.append(now)
         _log.warning("the broker has ended; starting it again")
         self.broker.start()
+        _log.warning("the broker serves again")
 
     def _follow_users(self) -> None:
         users = self.credentials.users()
@@ -184,7 +185,7 @@ class System:
             return
         try:
             self.broker.reload()
-        except (BrokerUnreachable, TimedOut) as error:  # no reason to end what serves
+        except (BrokerUnreachable, DiskFull, TimedOut) as error:  # no reason to end what serves
             _log.warning("the broker has not taken its new users, and is told again: %s", error)
             return
         gone = {user.name for user in self._known if user.role == "device"}

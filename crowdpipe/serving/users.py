@@ -1,6 +1,7 @@
 """Users of a home, each with a secret of its own: devices, and people with programs of theirs.
 
-What a user may is its role's affair (`broker_config.access`): a client sees its own runs alone.
+What a user may is its role's affair (`broker_config.access`): a client has its own runs
+alone, and watches the progress of all.
 """
 
 from __future__ import annotations

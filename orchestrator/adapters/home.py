@@ -6,12 +6,14 @@ import fcntl
 from pathlib import Path
 
 from wire.errors import OperatorError
+from wire.unwritable import unwritable
 
 JOURNAL = "journal.sqlite"
 
 
 class HomeFolder:
-    """Made if need be, readable by its owner alone. Raises `OperatorError` if it is in use."""
+    """Made if need be, readable by its owner alone. Raises `OperatorError` if it is in use
+    or cannot be written, `DiskFull`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -19,7 +21,7 @@ class HomeFolder:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = (path / "orchestrator.lock").open("a")
         except OSError as error:
-            raise OperatorError(f"cannot use the folder {path}: {error.strerror}") from None
+            raise unwritable(path, error) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -91,6 +91,8 @@ class Journal(JournalReader):
             self._writer = open_file(path, limit_nbytes)
             super().__init__(path)
         except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.Error) and is_full(path, error):
+                raise DiskFull(f"no room to open the journal {path}: make room there") from None
             raise OperatorError(f"cannot open the journal {path}: {error}") from None
         self._space = JournalSpace(path, self._writer, limit_nbytes)
         self._thread = VitalThread("journal", self._run, self._end)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import Any, Protocol
 
 import httpx
@@ -32,11 +31,13 @@ _log = logging.getLogger("crowdpipe.orchestrator.store")
 
 
 class StoreListener(Protocol):
-    """Called in the watch's thread. `store_read` comes after each complete look; `ended` if there
+    """Called in the watch's thread. `store_read` comes after each complete look;
+    `model_replaced` before the other of that name is added; `ended` if there
     will be no more of them."""
 
     def model_added(self, manifest: Manifest) -> None: ...
     def model_removed(self, name: str) -> None: ...
+    def model_replaced(self, name: str) -> None: ...
     def store_read(self) -> None: ...
     def store_failed(self, error: CrowdpipeError) -> None: ...
     def ended(self, error: CrowdpipeError) -> None: ...
@@ -119,8 +120,8 @@ class StoreWatch:
             _log.error("model %r cannot be served: %s", name, error)
             return
         known = self._manifests.get(name)
-        if known is not None and _core(known) != _core(manifest):
-            self._listener.model_removed(name)  # another model of that name: the old one's runs end
+        if known is not None and not known.serves_as(manifest):
+            self._listener.model_replaced(name)  # the old one's runs end
         self._known[name], self._manifests[name] = digest, manifest
         self._listener.model_added(manifest)
 
@@ -149,11 +150,6 @@ class StoreWatch:
             raise StoreUnreachable(
                 f"the store at {self._base} cannot be read: {error}; start it with `crowdpipe up`"
             ) from None
-
-
-def _core(manifest: Manifest) -> Manifest:
-    """What devices serve of it, without what was measured or remarked afterwards."""
-    return replace(manifest, notes=(), reference=None)
 
 
 def _body(answer: httpx.Response) -> bytes:

@@ -247,6 +247,10 @@ class Inbound:
         _log.info("model %s was removed", name)
         self._mailbox.put(ModelRemoved(name))
 
+    def model_replaced(self, name: str) -> None:
+        _log.info("model %s was replaced", name)
+        self._mailbox.put(ModelRemoved(name, replaced=True))
+
     def store_read(self) -> None:
         self.last_fault.pop("store", None)
         self.models_known.set()

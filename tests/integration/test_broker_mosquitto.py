@@ -276,3 +276,23 @@ def test_the_configuration_is_a_pure_text(tmp_path: Path):
     assert configuration(listener, files, "me") == configuration(listener, files, "me")
     assert "use_username_as_clientid" not in configuration(listener, files, "me")
     assert access_list([]).startswith("#")
+
+
+def _version(path: Path) -> tuple[int, int]:
+    return path.stat().st_ino, path.stat().st_mtime_ns
+
+
+def test_files_that_are_as_they_would_be_written_are_left_alone_at_a_start(tmp_path: Path):
+    """A full disk takes not even the same again."""
+    credentials = Credentials(tmp_path)
+    user = credentials.add("orchestrator", "orchestrator")
+    files = Files(tmp_path / "broker")
+    written = (files.configuration, files.access_list, files.passwords)
+    with MosquittoBroker(tmp_path, credentials) as broker:
+        port, before = broker.port, [_version(path) for path in written]
+    with MosquittoBroker(tmp_path, credentials, port=port) as broker:
+        assert [_version(path) for path in written] == before
+        added = credentials.add("ann", "client")
+        broker.reload()
+        knock(BrokerUrl(broker.host, port).login(added.name, added.secret))
+        knock(BrokerUrl(broker.host, port).login(user.name, user.secret))

@@ -32,6 +32,9 @@ class Told:
     def model_removed(self, name: str) -> None:
         self.all.put(("removed", name))
 
+    def model_replaced(self, name: str) -> None:
+        self.all.put(("replaced", name))
+
     def store_read(self) -> None:
         self.all.put(("read", None))
 
@@ -133,7 +136,7 @@ def test_another_model_of_the_same_name_replaces_the_old_one(
     told.since()
     other = put(store, "b")
     watch.look()
-    assert told.since() == [("removed", "tiny"), ("added", other), ("read", None)]
+    assert told.since() == [("replaced", "tiny"), ("added", other), ("read", None)]
 
 
 def test_what_was_measured_later_does_not_end_a_models_runs(

@@ -21,7 +21,7 @@ from crowdpipe.serving.users import add_user
 from tests.support.agent_process import AgentProcess
 from tests.support.broker import need_mosquitto
 from tests.support.models import WIDTH, mlp, save
-from wire.errors import OperatorError, TimedOut
+from wire.errors import DiskFull, OperatorError, TimedOut
 
 LIMIT_S = 60.0
 
@@ -83,7 +83,10 @@ def start_agent(up: Up, tmp_path: Path) -> Iterator[Callable[[str], AgentProcess
 
 
 def test_a_run_goes_on_and_devices_can_be_added_after_the_broker_was_killed(
-    up: Up, start_agent: Callable[[str], AgentProcess], tmp_path: Path
+    up: Up,
+    start_agent: Callable[[str], AgentProcess],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ):
     home = up.system.settings.home
     with open_store(home) as store:
@@ -100,17 +103,23 @@ def test_a_run_goes_on_and_devices_can_be_added_after_the_broker_was_killed(
     assert len(given) == 30
     assert start_agent("phone-2").name == "phone-2"
     assert up.error is None
+    said = [each.getMessage() for each in caplog.records if each.name == "crowdpipe.up"]
+    assert said == ["the broker has ended; starting it again", "the broker serves again"]
 
 
+@pytest.mark.parametrize("error", [TimedOut("waited for the broker"), DiskFull("no room left")])
 def test_a_broker_that_does_not_take_new_users_at_once_is_told_again(
-    up: Up, start_agent: Callable[[str], AgentProcess], monkeypatch: pytest.MonkeyPatch
+    up: Up,
+    start_agent: Callable[[str], AgentProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    error: OperatorError,
 ):
     reload, refused = up.system.broker.reload, threading.Event()
 
     def reload_later() -> None:
         if not refused.is_set():
             refused.set()
-            raise TimedOut("waited for the broker")
+            raise error
         reload()
 
     monkeypatch.setattr(up.system.broker, "reload", reload_later)

@@ -48,7 +48,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     happened.GenerationRaised: lambda e: f"the generation rose to {e.generation}",
     happened.Connected: lambda e: f"connected as {e.connection}",
     happened.Disconnected: lambda e: f"disconnected: {e.reason}",
-    happened.ModelRemoved: lambda e: f"model {e.name} was removed",
+    happened.ModelRemoved: lambda e: (
+        f"model {e.name} was {'replaced' if e.replaced else 'removed'}"
+    ),
     happened.FrameLost: lambda e: f"frame {e.activation} of {e.sender} was lost: {e.kind}",
     happened.PartyStored: lambda e: f"that {e.party} has run {e.run} is on disk",
     happened.InputStored: lambda e: f"input {e.run}/{e.item} is on disk",

@@ -62,7 +62,10 @@ class ModelAdded:
 
 @dataclass(frozen=True, slots=True)
 class ModelRemoved:
+    """`replaced`: another, or another cut of it, comes under the same name at once."""
+
     name: str
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

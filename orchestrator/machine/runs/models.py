@@ -55,8 +55,11 @@ def removed(state: State, event: ModelRemoved) -> None:
         state.emit(ClearModel(event.name))
     if manifest is None:
         return
+    told = f"model '{event.name}' was removed"
+    if event.replaced:
+        told = f"model '{event.name}' was replaced by another, or cut otherwise: run it again"
     for run in state.runs.of_model(manifest.digest):
-        _fail_run(state, run, f"model '{event.name}' was removed")
+        _fail_run(state, run, told)
     if manifest.digest not in state.manifests:
         state.estimates.forget_model(manifest.digest)
         state.places.forget_model(manifest.digest)

@@ -338,7 +338,7 @@ def _say_soon(state: State, run: Run) -> None:
 def _take(state: State, run: Run, item: Item, head: FrameHead) -> None:
     manifest = state.manifests.get(run.model)
     if manifest is None:
-        fault: str | None = f"model '{run.model_name}' was removed"
+        fault: str | None = f"model '{run.model_name}' was removed or replaced"
     else:
         fault = input_fault(manifest, head)
     if fault is not None:

@@ -6,11 +6,13 @@ import errno
 import io
 import os
 import queue
+import sqlite3
 import stat
 import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,7 @@ from orchestrator.run_record import RunRecord
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from tests.support.models import mlp, save
-from wire.errors import CrowdpipeError, JournalDamaged, OperatorError, UserError
+from wire.errors import CrowdpipeError, DiskFull, JournalDamaged, OperatorError, UserError
 from wire.messages.requests import RunOptions
 from wire.record import encode
 
@@ -300,8 +302,7 @@ def test_of_a_changed_backup_nothing_is_put_in_place(
     other = tmp_path / "other"
     with pytest.raises(CrowdpipeError, match="backup"):
         restore(changed(tmp_path / "b.tar", name, data), other)
-    assert not (other / "credentials.json").exists()
-    assert not journal_of(other).exists()
+    assert not other.exists()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
@@ -311,4 +312,79 @@ def test_of_half_a_backup_nothing_is_put_in_place(home: Path, tmp_path: Path, sh
     (tmp_path / "b.tar").write_bytes(data[: int(len(data) * share)])
     with pytest.raises(UserError, match="backup"):
         restore(tmp_path / "b.tar", tmp_path / "other")
-    assert not (tmp_path / "other" / "credentials.json").exists()
+    assert not (tmp_path / "other").exists()
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_target_is_told_and_not_the_source(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    target = tmp_path / "stick"
+    target.mkdir()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskFull, match=f"no room left on the disk of {target}: make room"):
+        back_up(home, target / "b.tar")
+    assert list(target.iterdir()) == []
+
+
+def test_a_journal_that_does_not_fit_beside_the_target_is_told_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    target = tmp_path / "stick"
+    target.mkdir()
+
+    connect = sqlite3.connect
+
+    def connect_to_little_room(path: str, **options: Any) -> sqlite3.Connection:
+        connection = connect(path, **options)
+        if not options:  # the copy's, not the journal's
+            connection.execute("PRAGMA max_page_count=1")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_to_little_room)
+    with pytest.raises(DiskFull, match=f"no room left on the disk of {target}: make room"):
+        back_up(home, target / "b.tar")
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_home_that_does_not_fit_is_gone_again(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+):
+    add_model(home)
+    back_up(home, tmp_path / "b.tar", models=True)
+    other = tmp_path / "other"
+    if there:
+        other.mkdir()
+    monkeypatch.setattr(Manifests, "put", full)
+    with pytest.raises(DiskFull, match=f"no room left on the disk of {other}"):
+        restore(tmp_path / "b.tar", other)
+    assert other.exists() == there
+    assert not there or list(other.iterdir()) == []
+
+
+def test_a_home_that_was_there_stays_as_it_was_if_a_backup_does_not_fit(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    add_model(home)
+    back_up(home, tmp_path / "b.tar", models=True)
+    other = tmp_path / "other"
+    Credentials(other).add("mine", "device")
+    users = (other / "credentials.json").read_bytes()
+    monkeypatch.setattr(Manifests, "put", full)
+    with pytest.raises(DiskFull):
+        restore(tmp_path / "b.tar", other, replace=True)
+    assert (other / "credentials.json").read_bytes() == users
+    assert not list(other.glob("*replaced*"))
+    assert FolderBlobs(other / "store").digests() == []
+
+
+def test_a_home_without_a_journal_says_so_in_its_backup(tmp_path: Path):
+    Credentials(tmp_path / "home").add("phone", "device")
+    assert not back_up(tmp_path / "home", tmp_path / "b.tar").with_journal
+    (tmp_path / "home" / "orchestrator").mkdir()
+    Journal(journal_of(tmp_path / "home")).close()
+    assert back_up(tmp_path / "home", tmp_path / "c.tar").with_journal

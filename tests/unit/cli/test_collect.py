@@ -122,3 +122,12 @@ def test_how_many_another_client_had_is_said(
     told = RunProgress("r1", "m", "done", False, False, "auto", 200, 200, 200, 200, 0, 0.5)
     collect._collect(told, URL, 10.0, tmp_path / "out.npz", batch=False)
     assert said == ["10 of 200 were given to another client before and are not in this file"]
+
+
+def test_results_that_cannot_be_written_are_kept_and_the_error_says_how_to_get_them(
+    in_one_array: Collecting, tmp_path: Path
+) -> None:
+    (tmp_path / "out.npz").mkdir()
+    with pytest.raises(CrowdpipeError, match=r"kept: crowdpipe collect r1 -o FILE\.npz") as told:
+        in_one_array(1, {0: result()})
+    assert "cannot write" in str(told.value)

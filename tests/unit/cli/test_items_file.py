@@ -1,4 +1,6 @@
+import errno
 import io
+import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -6,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdpipe.items_file import read_items, write_items
-from wire.errors import InvalidInput, UserError
+from crowdpipe.items_file import check_output, read_items, write_items
+from wire.errors import DiskFull, InvalidInput, UserError
 
 NAMES = ("ids", "mask")
 
@@ -48,6 +50,79 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "gap.npz", **{"0/ids": np.zeros(1), "2/ids": np.zeros(1)})
     with pytest.raises(InvalidInput, match="1 is missing"):
         read_items(path, NAMES)
+
+
+def test_two_names_of_one_array_are_refused(tmp_path: Path) -> None:
+    arrays = {"0/ids": np.zeros(1), "00/ids": np.ones(1), "1/ids": np.zeros(1)}
+    with pytest.raises(InvalidInput, match="'ids' of item 0 is there twice, one as '00/ids'"):
+        read_items(save(tmp_path / "twice.npz", **arrays), NAMES)
+
+
+def test_an_array_that_is_in_the_file_twice_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "twice.npz", ids=np.zeros(1))
+    with zipfile.ZipFile(path, "a") as archive, zipfile.ZipFile(path) as read:
+        archive.writestr("ids", read.read("ids.npy"))
+    with pytest.raises(UserError, match=r"array 'ids' is in .* twice"):
+        read_items(path, NAMES)
+
+
+@pytest.mark.parametrize("numbers", [(-1,), (-1, 0), (0, 1, -2)])
+def test_numbers_below_zero_are_refused(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    path = save(tmp_path / "below.npz", **{f"{number}/ids": np.zeros(1) for number in numbers})
+    with pytest.raises(InvalidInput, match=r"'-\d/ids': items are numbered from 0"):
+        read_items(path, NAMES)
+
+
+def test_a_batch_of_numbered_items_is_refused_in_one_short_line(tmp_path: Path) -> None:
+    path = save(tmp_path / "n.npz", **{f"{item}/ids": np.zeros((1, 2)) for item in range(40)})
+    with pytest.raises(InvalidInput, match="its items are numbered; --batch is for") as refused:
+        read_items(path, NAMES, batch=True)
+    assert len(str(refused.value)) < 200
+
+
+def test_a_batch_of_many_arrays_that_disagree_is_told_in_part(tmp_path: Path) -> None:
+    path = save(tmp_path / "b.npz", **{f"in{size}": np.zeros(size) for size in range(40)})
+    with pytest.raises(InvalidInput, match=r"in5: 5, and 34 more$"):
+        read_items(path, NAMES, batch=True)
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_there_are_results(
+    tmp_path: Path,
+) -> None:
+    for path, told in (
+        (tmp_path, "is a folder; name a file in it"),
+        (tmp_path / "gone" / "out.npz", "there is no folder"),
+        (Path("/dev/null"), "is no ordinary file"),
+        (tmp_path / ("x" * 250), "cannot write"),
+        (Path("/proc/out.npz"), "cannot write"),
+    ):
+        with pytest.raises(UserError, match=told):
+            check_output(path)
+
+
+def test_looking_whether_an_output_can_be_written_changes_nothing(tmp_path: Path) -> None:
+    path = save(tmp_path / "out.npz", ids=np.zeros(1))
+    before = path.read_bytes()
+    check_output(path)
+    check_output(tmp_path / "new.npz")
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["out.npz"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_an_output_without_room_is_told_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
+    with pytest.raises(DiskFull, match=f"no room left on the disk of {tmp_path}: make room"):
+        check_output(tmp_path / "out.npz")
+    with pytest.raises(DiskFull, match=f"no room left on the disk of {tmp_path}: make room"):
+        write_items(tmp_path / "out.npz", "one", [{"y": np.zeros(2)}])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_array_without_a_number_among_numbered_ones_is_refused(tmp_path: Path) -> None:

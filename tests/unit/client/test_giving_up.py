@@ -69,6 +69,25 @@ def test_without_progress_a_run_ends_and_says_what_is_missing(desk: Desk):
     assert requests(told, CancelRun) == [CancelRun("r")]
 
 
+def test_a_run_that_has_nothing_yet_says_what_that_may_be(desk: Desk):
+    accepted(desk)
+    offer(desk, 0, 1)
+    desk.answer(InputsStored("r", ((0, 1),), 4))
+    (end,) = of(desk.pass_time(LIMIT_S), ins.EndRun)
+    assert "2 of 2 results are missing; nothing is known to be in their way, so" in end.reason
+
+
+def test_what_a_run_waited_for_is_said_instead(desk: Desk):
+    accepted(desk)
+    offer(desk, 0, 1)
+    desk.answer(InputsStored("r", ((0, 1),), 4))
+    desk.answer(RunWaits("r", "no_device", "no device is there"))
+    (end,) = of(desk.pass_time(LIMIT_S), ins.EndRun)
+    assert end.kind == "no_device"
+    assert "no device is there; 2 of 2 results are missing" in end.reason
+    assert "nothing is known" not in end.reason
+
+
 def test_progress_moves_the_limit_unless_it_is_the_whole_runs(desk: Desk):
     accepted(desk)
     offer(desk, 0, 1)

@@ -295,6 +295,18 @@ def test_a_removed_model_ends_its_runs_and_leaves_the_devices() -> None:
     assert told(world, req.Rejected)[-1].kind == "unknown_model"
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_the_runs_of_a_model_that_goes_are_told_whether_another_came(replaced: bool) -> None:
+    world = world_of("a", compute_s=1.0)
+    world.submit(items=3)
+    world.run_for(5.0, lambda: bool(world.happened("TaskStarted")))
+    world.tell(ev.ModelRemoved("tiny", replaced))
+    world.complete(items=3)
+    (said,) = told(world, req.Rejected)
+    how = "was replaced by another, or cut otherwise" if replaced else "was removed"
+    assert f"model 'tiny' {how}" in said.reason
+
+
 def test_a_result_lost_on_the_last_way_is_sent_again() -> None:
     world = world_of("a")
     lost = []
