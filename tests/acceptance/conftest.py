@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what `nohup` ignores, everything started here would
 LIMIT_S = 120.0
 ROOT = Path(__file__).resolve().parents[2]
 
