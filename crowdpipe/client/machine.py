@@ -29,7 +29,6 @@ from wire.ids import ActivationId
 from wire.lifecycle import Cause
 from wire.messages.requests import (
     Accepted,
-    AcknowledgeResults,
     CancelRun,
     Collected,
     InputsStored,
@@ -253,8 +252,8 @@ class ClientMachine:
             self._out.append(ins.GiveResult(at))
             return
         self._out.append(ins.DropResult(at))
-        if run is None:  # of a run that is over: it need not be kept for us
-            self._say(AcknowledgeResults(at.run, (at.item,)))
+        if run is None:
+            self._out += steps.come_late(at.run, at.item, self._over)
 
     def _settle(self, run: ClientRun, item: int) -> bool:
         """Note an outcome; whether it is the item's first, and read here."""
@@ -317,7 +316,7 @@ class ClientMachine:
     def _item_failed(self, told: ItemFailed) -> None:
         run = self._find(told.run)
         if run is None:
-            self._say(AcknowledgeResults(told.run, (told.item,)))
+            self._out += steps.come_late(told.run, told.item, self._over)
         elif told.item < run.offered and self._settle(run, told.item):
             self._out.append(ins.GiveError(told.run, told.item, told.kind, told.reason))
 

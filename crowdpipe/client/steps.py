@@ -6,6 +6,8 @@ and what events mean is the machine's affair.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from crowdpipe.client.instructions import Grant, Instruction, Say, SendInput
 from crowdpipe.client.runs import ACK_COUNT, ClientRun
 from wire.due_times import NEVER
@@ -108,6 +110,12 @@ def leave(name: str, kept: tuple[int, ...] = ()) -> list[Instruction]:
     parts = range(0, len(kept), ACKNOWLEDGED_COUNT)
     told = [Say(AcknowledgeResults(name, kept[at : at + ACKNOWLEDGED_COUNT])) for at in parts]
     return [*told, Say(LeaveRun(name))]
+
+
+def come_late(name: str, item: int, over: Collection[str]) -> list[Instruction]:
+    """An outcome of no run that goes on here. Of one that is over it need not be kept; of one that
+    was collected and left, what nobody took is for whoever collects it next."""
+    return [Say(AcknowledgeResults(name, (item,)))] if name in over else []
 
 
 def renew(names: tuple[str, ...]) -> list[Instruction]:

@@ -95,6 +95,16 @@ def test_nothing_is_acknowledged_before_it_is_safe_and_then_all_of_it() -> None:
     ]
 
 
+def test_what_comes_after_it_was_left_is_for_whoever_collects_it_next() -> None:
+    """It was on its way when the reader went, who took none of it."""
+    desk = Desk()
+    collected(desk, (0, 3))
+    result(desk, 0)
+    desk.hear(ev.RunLeft("r", ()))
+    told = [*result(desk, 1), *desk.answer(ItemFailed("r", 2, "compute_failed", "no"))]
+    assert not requests([*told, *desk.pass_time(5.0)], AcknowledgeResults)
+
+
 def test_many_are_acknowledged_in_messages_that_may_be_said() -> None:
     desk = Desk()
     connect(desk)

@@ -119,12 +119,22 @@ def test_acknowledgements_travel_together(desk: Desk):
 
 
 def test_a_late_result_of_a_run_that_is_over_is_not_kept_for_us(desk: Desk):
+    accepted(desk)
+    offer(desk, 0, 1)
+    desk.answer(InputsStored("r", ((0, 1),), 4))
+    result(desk, 0)
+    desk.hear(ev.RunAbandoned("r"))
+    told = desk.hear(ev.ResultArrived(ActivationId("r", 1, 3)))
+    assert told == [
+        ins.DropResult(ActivationId("r", 1, 3)),
+        ins.Say(AcknowledgeResults("r", (1,))),
+    ]
+
+
+def test_a_result_of_a_run_that_never_was_here_is_not_ours_to_acknowledge(desk: Desk):
     connect(desk)
     told = desk.hear(ev.ResultArrived(ActivationId("old", 7, 3)))
-    assert told == [
-        ins.DropResult(ActivationId("old", 7, 3)),
-        ins.Say(AcknowledgeResults("old", (7,))),
-    ]
+    assert told == [ins.DropResult(ActivationId("old", 7, 3))]
 
 
 def test_the_count_is_told_when_all_inputs_are_there(desk: Desk):
