@@ -36,8 +36,10 @@ class HttpProtocol(H11Protocol):
         self._heard_at = self._read_at = 0.0
         self._unread_nbytes = 0
 
-    # asyncio's base says that any transport may come; uvicorn's protocol takes this kind alone.
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(
+        self,
+        transport: asyncio.Transport,  # type: ignore[override]  # uvicorn takes this kind alone
+    ) -> None:
         super().connection_made(transport)
         self._close(self._limits.admit(self, self._address))
         self._head_since = self._heard_at = self._read_at = self.loop.time()

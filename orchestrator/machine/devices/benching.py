@@ -29,12 +29,12 @@ AGAIN_S = 1.0  # nobody else was there to take it
 
 def check(state: State, device: Device) -> float:
     """Take from it what it gets nowhere with; when to look again."""
-    overdue_at = min(
-        (_overdue_at(state, device, placement) for placement in _served(state, device)),
-        default=NEVER,
-    )
+    at_work = _at_work(state, device)
+    due = (_overdue_at(state, device, placement) for _, placement in at_work)
+    overdue_at = min(due, default=NEVER)
     if state.now < overdue_at:
-        return min(overdue_at, _check_fetches(state, device))
+        looks = [_check_fetch(state, device, *each) for each in at_work]
+        return min([overdue_at, *looks])
     if len(state.devices.usable) < 2:
         return state.now + AGAIN_S  # there is nobody else
     device.bench(state.now)
@@ -42,10 +42,6 @@ def check(state: State, device: Device) -> float:
     state.agenda.look_at("device", device.name, device.benched_until)
     device_gone(state, device.name, f"{device.name} does nothing with what it was given")
     return device.benched_until
-
-
-def _served(state: State, device: Device) -> list[Placement]:
-    return [placement for _, placement in _at_work(state, device)]
 
 
 def _at_work(state: State, device: Device) -> list[tuple[Plan, Placement]]:
@@ -70,16 +66,9 @@ def _overdue_at(state: State, device: Device, placement: Placement) -> float:
     return told_at + TAKE_S + patience.answer_s(state, device)
 
 
-def _check_fetches(state: State, device: Device) -> float:
-    looks = [
-        _check_fetch(state, device, plan, placement)
-        for plan, placement in _at_work(state, device)
-        if placement.life.state == "fetching"
-    ]
-    return min(looks, default=NEVER)
-
-
 def _check_fetch(state: State, device: Device, plan: Plan, placement: Placement) -> float:
+    if placement.life.state != "fetching":
+        return NEVER
     news_at = max(placement.life.since, device.progress_at, state.heard_at)
     if state.now < news_at + FETCH_S:
         return news_at + FETCH_S

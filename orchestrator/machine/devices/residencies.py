@@ -12,7 +12,7 @@ from orchestrator.machine.records.events import (
 from orchestrator.machine.records.instructions import RaiseGeneration
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
-from orchestrator.machine.records.state import State
+from orchestrator.machine.records.state import GENERATIONS, State
 from wire.ids import PartitionId
 from wire.messages.residency import PartitionResidency
 
@@ -36,7 +36,8 @@ def outrank(state: State, device: Device, generation: int) -> None:
     also lie: so it is believed a few times, and within reason."""
     if generation <= max(state.generation, state.raising):
         return
-    if generation > state.generation + LIKELY or device.claims >= CLAIMS:
+    most = min(state.generation + LIKELY, GENERATIONS)
+    if generation > most or device.claims >= CLAIMS:
         state.counts["unlikely_generation"] += 1
         return
     device.claims += 1

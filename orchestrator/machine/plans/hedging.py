@@ -25,6 +25,7 @@ NEVER = float("inf")
 RESIDENT_TIER = 1
 LATE_S, LATE_TIMES = 1.0, 4  # over so many times what its device usually takes
 NEW_S, NEW_TIMES = 5.0, 20  # the same of a device that did hardly any such task
+NEW_MOST_S = 60.0  # without any news: nobody but the device says that it takes longer
 HELPS = 3  # so often for one item: helpers may fail, or die
 KNOWN = 3  # tasks after which a device's own history counts
 
@@ -75,7 +76,7 @@ def _arrivals_s(state: State, plan: Plan, placement: Placement, device: Device) 
     """Until it is there, if all that is in flight is on its way to the device before it."""
     nbytes = state.estimates.cut_nbytes(plan.manifest, plan.key[1], placement.partition.first)
     transfer_s = state.estimates.transfer_s(device.name, device.telemetry, nbytes)
-    return len(plan.in_flight) * transfer_s
+    return min(NEW_MOST_S, len(plan.in_flight) * transfer_s)
 
 
 def _waits_for_others(item: Item, first: int) -> bool:
@@ -94,7 +95,7 @@ def _late_s(state: State, placement: Placement) -> float:
     if placement.life.state != "resident":
         usual_s += ready_s(state, placement)
     if state.estimates.tasks_seen(device, placement.partition) < KNOWN:
-        return NEW_S + NEW_TIMES * usual_s
+        return min(NEW_MOST_S, NEW_S + NEW_TIMES * usual_s)
     return LATE_S + LATE_TIMES * usual_s
 
 

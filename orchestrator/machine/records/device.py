@@ -21,7 +21,7 @@ from wire.messages.telemetry import Telemetry
 Residencies = dict[PartitionId, PartitionResidency]
 DOUBTS_LIMIT = 2  # doublings of what a device is allowed that was doubted wrongly
 DOUBTS_KEPT_S = 60.0
-BENCH_S, BENCH_MOST_S = 30.0, 3600.0  # the first time, and after many
+BENCH_S, BENCH_DOUBLINGS = 30.0, 7  # half a minute the first time, an hour after many
 LOAD_DEATHS_LIMIT = 16  # partitions whose loads ended its agent, that are remembered
 ENDED_LIMIT = 16  # connection ids remembered as over, per device
 
@@ -185,8 +185,8 @@ class Device:
 
     def bench(self, now: float) -> None:
         """It gets nothing for a while, which doubles until it has done a task."""
-        self.benched_until = now + min(BENCH_MOST_S, BENCH_S * 2.0**self.benchings)
-        self.benchings += 1
+        self.benched_until = now + BENCH_S * 2**self.benchings
+        self.benchings = min(BENCH_DOUBLINGS, self.benchings + 1)
         self._changed()
 
     def note_load_death(self, partition: PartitionId, deaths: LoadDeaths) -> None:

@@ -37,6 +37,7 @@ from wire.messages.requests import Response
 TOMBSTONES_LIMIT = 1000  # forgotten runs, and devices, that are still known to have been
 REPORT_EVERY_S = 2.0
 ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
+GENERATIONS = 4_000_000  # after so many attempts begin anew: a frame has 32 bits for one
 
 
 class State:
@@ -92,8 +93,8 @@ class State:
 
     @property
     def first_attempt(self) -> int:
-        """Above any that an orchestrator of a lower generation gave."""
-        return self.generation * ATTEMPTS
+        """Above any that an orchestrator of a lower generation gave, until they begin anew."""
+        return self.generation % GENERATIONS * ATTEMPTS
 
     def emit(self, instruction: Instruction) -> None:
         self.out.append(instruction)

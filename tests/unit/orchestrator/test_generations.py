@@ -10,9 +10,15 @@ import pytest
 from orchestrator.machine.devices.residencies import CLAIMS, LIKELY
 from orchestrator.machine.records import events as ev
 from orchestrator.machine.records import instructions as ins
+from orchestrator.machine.records.options import OrchestratorOptions
+from orchestrator.machine.records.state import ATTEMPTS, GENERATIONS, State
 from tests.support.few_devices import quiet, world_of
+from wire.frame_head import FrameSettings
+from wire.frames import Frame, attempt_of, encode_frame
+from wire.ids import ActivationId
 from wire.messages import events as dev
 from wire.messages.residency import Failure, Residency
+from wire.record_readers import MAX_INT
 
 
 @pytest.mark.parametrize("where", ["assignment", "residency", "inventory"])
@@ -45,6 +51,30 @@ def test_a_device_is_believed_within_reason_and_a_few_times_that_there_was_a_hig
         world.run_for(0.1)
     assert len(world.instructions(ins.RaiseGeneration)) == CLAIMS
     assert world.machine.state.counts["unlikely_generation"] == CLAIMS + 1
+
+
+def test_not_even_many_devices_raise_the_generation_beyond_what_attempts_have_room_for() -> None:
+    world = world_of(*"abcdef")
+    state = world.machine.state
+    for at in range(1, 10):
+        for name, agent in world.agents.items():
+            told = Residency(agent.connection, at * LIKELY, 1, (), 0, 0)
+            world.tell(ev.ResidencySeen(name, told, retained=False))
+        world.run_for(0.1)
+        world.tell(ev.GenerationRaised(max(state.generation, state.raising)))
+        world.run_for(0.1)
+    assert state.generation == GENERATIONS
+    world.submit(items=2)
+    world.complete(items=2)
+
+
+@pytest.mark.parametrize("generation", [1, GENERATIONS - 1, GENERATIONS, 9_000_000, MAX_INT])
+def test_attempts_of_any_generation_fit_into_a_frame(generation: int) -> None:
+    state = State(OrchestratorOptions())
+    state.generation = generation
+    last = state.first_attempt + ATTEMPTS - 1
+    frame = Frame("a" * 64, ActivationId("r", 0, 0), last, FrameSettings(), ())
+    assert attempt_of(encode_frame(frame)) == last
 
 
 def test_with_a_raised_generation_all_assignments_go_out_again() -> None:
