@@ -25,7 +25,7 @@ NEVER = float("inf")
 RESIDENT_TIER = 1
 LATE_S, LATE_TIMES = 1.0, 4  # over so many times what its device usually takes
 NEW_S, NEW_TIMES = 5.0, 20  # the same of a device that did hardly any such task
-NEW_MOST_S = 60.0  # without any news: nobody but the device says that it takes longer
+ARRIVAL_MOST_S = 60.0  # of an input that nobody tells of: only the device says how slow its link is
 HELPS = 3  # so often for one item: helpers may fail, or die
 KNOWN = 3  # tasks after which a device's own history counts
 
@@ -55,6 +55,7 @@ def _check_task(state: State, plan: Plan, item: Item, first: int) -> float:
         late_s = _late_s(state, placement)
     elif item.sent.get(first) == device.name:
         late_s = _late_s(state, placement) + _arrivals_s(state, plan, placement, device)
+        late_s = min(ARRIVAL_MOST_S, late_s)
     else:
         return NEVER
     late_at = max(_since(item, first, device), state.heard_at) + late_s
@@ -76,7 +77,7 @@ def _arrivals_s(state: State, plan: Plan, placement: Placement, device: Device) 
     """Until it is there, if all that is in flight is on its way to the device before it."""
     nbytes = state.estimates.cut_nbytes(plan.manifest, plan.key[1], placement.partition.first)
     transfer_s = state.estimates.transfer_s(device.name, device.telemetry, nbytes)
-    return min(NEW_MOST_S, len(plan.in_flight) * transfer_s)
+    return len(plan.in_flight) * transfer_s
 
 
 def _waits_for_others(item: Item, first: int) -> bool:
@@ -95,7 +96,7 @@ def _late_s(state: State, placement: Placement) -> float:
     if placement.life.state != "resident":
         usual_s += ready_s(state, placement)
     if state.estimates.tasks_seen(device, placement.partition) < KNOWN:
-        return min(NEW_MOST_S, NEW_S + NEW_TIMES * usual_s)
+        return NEW_S + NEW_TIMES * usual_s
     return LATE_S + LATE_TIMES * usual_s
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.machine.plans.hedging import ARRIVAL_MOST_S
 from orchestrator.machine.records.device import BENCH_S
 from tests.support.fake_fleet import FakeAgent, World
 from tests.support.few_devices import device
@@ -98,6 +99,19 @@ def test_a_device_out_of_the_stores_reach_gives_way_to_one_that_has_the_bytes() 
     assert results(world, 4, "r2")
     assert late.name not in devices(world)
     assert counted(world, "benched") == 0
+
+
+def test_a_device_that_swallows_inputs_is_found_whatever_it_says_of_its_link(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = warm()
+    late = serving(world, 2)
+    late.beats = False
+    late.say_telemetry(link_nbytes_per_s=1e-300, cost_per_s=1e-300)
+    monkeypatch.setattr(late, "frame", lambda *frame: None)
+    world.submit(run="r2", items=4, options=IN_THREE)
+    world.run_for(ARRIVAL_MOST_S + MOMENT_S, lambda: world.finished("r2", 4))
+    assert results(world, 4, "r2")
 
 
 def test_a_device_that_swallows_inputs_is_helped_out(monkeypatch: pytest.MonkeyPatch) -> None:
