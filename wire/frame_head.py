@@ -11,6 +11,8 @@ from wire.ids import ActivationId
 from wire.planes import Lossless
 from wire.transport import Transport
 
+MAX_RANK = 32
+
 
 @dataclass(frozen=True, slots=True)
 class FrameSettings:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed, TooLarge
-from wire.frame_head import FrameHead, FrameSettings, TensorHead
+from wire.frame_head import MAX_RANK, FrameHead, FrameSettings, TensorHead
 from wire.ids import ActivationId, check_digest, is_name
 from wire.planes import Buffer, Plane
 from wire.tensors import (
@@ -56,7 +56,6 @@ __all__ = [
 MAGIC = b"CPF1"
 MAX_HEADER_NBYTES = 1 << 20
 MAX_TENSORS = 4096
-MAX_RANK = 32
 MAX_NAME_NBYTES = (1 << 16) - 1
 MAX_PLANES = 16
 

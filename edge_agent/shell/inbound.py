@@ -10,6 +10,7 @@ import logging
 
 from bus.listener import InboundMessage
 from edge_agent.adapters.runtime.executor import Executed, Loaded
+from edge_agent.adapters.runtime.frame_tensors import OutputTooLarge
 from edge_agent.machine.records.events import (
     AssignmentArrived,
     BlobFetched,
@@ -211,7 +212,8 @@ class Inbound:
         self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
     ) -> None:
         _log.error("task %s failed: %s", task, error)
-        self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal))
+        made = error.made if isinstance(error, OutputTooLarge) else ()
+        self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal, made))
 
     def blob_rotten(self, digest: str) -> None:
         _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])

@@ -262,7 +262,9 @@ class System:
 
     def add(self, model: onnx.ModelProto, name: str, **options: Any) -> Manifest:
         """Cut the model and store it."""
-        path = save(model, self.home / f"{name}.onnx")
+        return self.add_file(save(model, self.home / f"{name}.onnx"), name, **options)
+
+    def add_file(self, path: Path, name: str, **options: Any) -> Manifest:
         manifest = segment(path, name, self.store.blobs.put, options=SegmentOptions(**options))
         self.store.manifests.put(name, encode(manifest))
         return manifest

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from wire.frame_head import MAX_RANK, TensorHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.residency import PartitionResidency
 
@@ -53,10 +54,21 @@ class TaskDone:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
+    """`made`: what came out, where its size is the fault."""
+
     type: ClassVar[str] = "task_failed"
     task: TaskId
     kind: str
     reason: str
+    made: tuple[TensorHead, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(len(head.shape) > MAX_RANK or not _sizes(head.shape) for head in self.made):
+            raise ValueError("a shape that no tensor has")
+
+
+def _sizes(shape: tuple[int, ...]) -> bool:
+    return all(0 <= size < 1 << 63 for size in shape)
 
 
 @dataclass(frozen=True, slots=True)

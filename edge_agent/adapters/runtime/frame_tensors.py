@@ -24,7 +24,7 @@ from edge_agent.adapters.runtime.onnx_values import (
 )
 from wire.elements import Element
 from wire.errors import ComputeFailed, TooLarge
-from wire.frame_head import FrameHead, FrameSettings
+from wire.frame_head import FrameHead, FrameSettings, TensorHead
 from wire.frames import (
     Encoding,
     Frame,
@@ -41,6 +41,23 @@ from wire.ids import TaskId
 from wire.messages.assignment import PartitionAssignment
 
 LARGEST_INT8 = 127.0
+TOLD = 8  # the largest of what came out: in them lies what is too large
+
+
+class OutputTooLarge(TooLarge):
+    """`made`: what came out, the largest first. The orchestrator knows which dimension is bounded,
+    and says what mends it."""
+
+    def __init__(self, emitted: Frame, limit_nbytes: int) -> None:
+        by_size = sorted(emitted.tensors, key=lambda tensor: -tensor.raw_nbytes)
+        self.made = tuple(
+            TensorHead(tensor.name, tensor.kind, tensor.shape) for tensor in by_size[:TOLD]
+        )
+        listed = ", ".join(f"{made.name!r} {list(made.shape)}" for made in self.made)
+        super().__init__(
+            f"what came out has {emitted.raw_nbytes} bytes, and {limit_nbytes} are allowed for: "
+            f"{listed}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +111,7 @@ def emit(
 ) -> Emitted:
     """The frame after the partition: `assigned.emits` in order, from `made` or passing through.
 
-    Raises `ComputeFailed` if one is nowhere, `TooLarge` if together they exceed their bound.
+    Raises `ComputeFailed` if one is nowhere, `OutputTooLarge` if together they exceed their bound.
     """
     passing = {tensor.name: tensor for tensor in frame.tensors}
     tensors = tuple(
@@ -103,10 +120,7 @@ def emit(
     )
     emitted = Frame(frame.model, task.makes, task.attempt, frame.settings, tensors)
     if emitted.raw_nbytes > assigned.emits_nbytes:
-        raise TooLarge(
-            f"the output of {task} has {emitted.raw_nbytes} bytes, over its bound of "
-            f"{assigned.emits_nbytes}; add the model again with a larger --max-shape"
-        )
+        raise OutputTooLarge(emitted, assigned.emits_nbytes)
     data = encode_frame(emitted)
     return Emitted(head_of(emitted, len(data)), data)
 

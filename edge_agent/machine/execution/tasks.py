@@ -15,6 +15,7 @@ from edge_agent.machine.records.instructions import Execute, ForgetFrame
 from edge_agent.machine.records.partitions import Partition
 from edge_agent.machine.records.transitions import life_of
 from wire.errors import InvalidInput
+from wire.frame_head import TensorHead
 from wire.ids import TaskId
 from wire.messages.events import TaskDone, TaskFailed, TaskStarted
 from wire.messages.residency import Failure
@@ -64,17 +65,19 @@ def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
     # Where it failed is no news to whoever gave the wrong input.
     where = "" if event.kind == InvalidInput.kind else f"{occupant.partition}: "
     failure = Failure(event.kind, f"{where}{event.reason}")
-    task_failed(agent, event.task, failure, now)
+    task_failed(agent, event.task, failure, now, event.made)
 
 
-def task_failed(agent: Agent, task: TaskId, failure: Failure, now: float) -> None:
+def task_failed(
+    agent: Agent, task: TaskId, failure: Failure, now: float, made: tuple[TensorHead, ...] = ()
+) -> None:
     """Report it, unless the task was cancelled while it ran."""
     entry = _still_wanted(agent, task)
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
         return
     agent.counts[f"failed_{failure.kind}"] += 1
-    agent.report(TaskFailed(task, failure.kind, failure.reason))
+    agent.report(TaskFailed(task, failure.kind, failure.reason, made))
     _leave(agent, entry, "failed", now)
 
 

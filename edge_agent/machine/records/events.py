@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wire.frame_head import FrameHead as FrameHead
+from wire.frame_head import TensorHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.assignment import Assignment
 from wire.messages.commands import CommandBatch
@@ -173,13 +174,15 @@ class TaskExecuted:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionFailed:
-    """`fatal`: the partition itself is unusable and has left memory (not this input's fault)."""
+    """`fatal`: the partition itself is unusable and has left memory (not this input's fault).
+    `made`: what came out, if its size is the fault."""
 
     number: int
     task: TaskId
     kind: str
     reason: str
     fatal: bool = False
+    made: tuple[TensorHead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from orchestrator.machine.devices import (
 from orchestrator.machine.devices.inventories import take_inventory
 from orchestrator.machine.devices.item_news import find, note
 from orchestrator.machine.devices.residencies import look_at_plans, served
-from orchestrator.machine.items import recovery, releases
+from orchestrator.machine.items import outsized, recovery, releases
 from orchestrator.machine.plans import hedging, slowing
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.events import (
@@ -212,7 +212,8 @@ def _task_failed(state: State, device: Device, told: TaskFailed) -> None:
     if item is None or not standing.serves(state, device, item, task, "task_failed"):
         return
     if plan is not None and item.state == "admitted":
-        replacing.task_failed(state, plan, item, task.first, device.name, told.kind, told.reason)
+        why = outsized.reason(plan.manifest, told) if told.made else told.reason
+        replacing.task_failed(state, plan, item, task.first, device.name, told.kind, why)
 
 
 def _frame_dropped(state: State, device: Device, told: FrameDropped) -> None:

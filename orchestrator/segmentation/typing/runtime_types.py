@@ -14,6 +14,7 @@ from orchestrator.segmentation.reading.walk import Dataflow, copied
 from orchestrator.segmentation.typing.value_type import Dim, ValueType, sizes_of, symbol_of
 from wire.elements import Element
 
+_Level = onnxruntime.GraphOptimizationLevel
 _RUNTIME_TYPES = {
     "float": Element.FLOAT,
     "double": Element.DOUBLE,
@@ -49,19 +50,28 @@ def ask_runtime(model: onnx.ModelProto, flow: Dataflow) -> dict[str, ValueType]:
     copy.graph.output.extend(
         onnx.ValueInfoProto(name=name) for name in flow.producer if name not in have
     )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    try:
-        session = onnxruntime.InferenceSession(
-            copy.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-    except Exception:
-        # ONNX Runtime raises classes of its own, without a common base. Why it cannot load this
-        # copy does not matter: its answers are a supplement, and what is then still unknown is
-        # refused by whoever needs it.
+    data = copy.SerializeToString()
+    session = _session(data, _Level.ORT_ENABLE_BASIC)
+    if session is None and any(node.op_type == "If" for node in model.graph.node):
+        # With constants folded it looks into both branches, and refuses sizes that only the one
+        # takes which will not run: a voice detector has a branch for each sampling rate.
+        session = _session(data, _Level.ORT_DISABLE_ALL)
+    if session is None:
         return {}
     return {output.name: _answer(output.type, output.shape) for output in session.get_outputs()}
+
+
+def _session(data: bytes, level: _Level) -> onnxruntime.InferenceSession | None:
+    """None if it does not load. ONNX Runtime raises classes of its own, without a common base. Why
+    does not matter: its answers are a supplement, and what is then still unknown is refused by
+    whoever needs it."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = level
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception:
+        return None
 
 
 def weightless(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -86,5 +96,5 @@ def _answer(text: str, shape: list[Dim]) -> ValueType:
     kind = _RUNTIME_TYPES.get(text[len("tensor(") : -1])
     dims: tuple[Dim, ...] | None = None
     if shape:
-        dims = tuple(symbol_of(dim) if isinstance(dim, str) else dim for dim in shape)
+        dims = tuple((symbol_of(dim) or None) if isinstance(dim, str) else dim for dim in shape)
     return ValueType(kind, dims, sizes_of(dims, dims))

@@ -9,6 +9,9 @@ from wire.elements import Element, bits_of
 from wire.manifest import STRING_LIMIT_NBYTES
 
 Dim = int | str | None
+_SAYS_NOTHING = frozenset(
+    {"", "?", "*", "_", "-", "-1", "none", "null", "nan", "unk", "unknown", "dynamic", "any", "dim"}
+)
 GUESS_LIMIT_NBYTES = 16 << 20  # of a tensor with a dimension of which nothing is known
 
 
@@ -49,7 +52,11 @@ class ValueType:
 
 
 def symbol_of(text: str) -> str:
-    """A usable name of a dimension: decimal text would read as a size."""
+    """A usable name of a dimension; "" for text that says no more than that it is unknown, as
+    converters write it on several axes that have nothing to do with each other. Decimal text would
+    read as a size."""
+    if text.strip().lower() in _SAYS_NOTHING:
+        return ""
     return f"dim {text}" if text.isdecimal() else text
 
 

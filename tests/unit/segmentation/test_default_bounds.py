@@ -61,6 +61,16 @@ def test_a_batch_is_told_by_its_name_and_its_axis(
     assert default_bound(name, shapes) == bound
 
 
+@pytest.mark.parametrize("unknown", ["?", "-1", "None", "unknown", "dynamic"])
+def test_a_name_that_says_nothing_ties_no_dimensions_together(tmp_path: Path, unknown: str) -> None:
+    nodes = [helper.make_node("Tanh", ["x"], ["t"]), relu("t", "y")]
+    images = [unknown, 3, unknown, unknown]
+    model = model_of(nodes, [value("x", images)], [value("y", images)])
+    manifest = check(model, tmp_path, {"x": floats(RNG, 1, 3, 48, 192)}, segments=2)
+    assert manifest.symbols == {"x.0": 1, "x.2": 512, "x.3": 512}
+    assert manifest.inputs[0].dims == ("x.0", "3", "x.2", "x.3")
+
+
 def test_a_transform_over_n_points_takes_many(tmp_path: Path) -> None:
     nodes = [helper.make_node("DFT", ["x"], ["waves"], axis=1), relu("waves", "y")]
     model = model_of(nodes, [value("x", ["b", "n", 1])], [value("y", None)], opset=17)

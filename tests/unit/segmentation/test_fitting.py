@@ -14,7 +14,7 @@ from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.segmentation.typing.bounds_fit import largest_fitting
 from orchestrator.segmentation.writing.blob_sink import FolderSink
-from tests.support.models import save
+from tests.support.models import body, model_of, save, value
 from wire.manifest import Manifest
 
 sizes = st.integers(1, 600)
@@ -62,6 +62,49 @@ def test_a_table_for_more_positions_than_the_default_changes_nothing(tmp_path: P
     manifest = cut(with_position_table(600), tmp_path)
     assert manifest.symbols["sequence"] == 512
     assert manifest.notes == ()
+
+
+def with_a_branch_for_256() -> onnx.ModelProto:
+    """[batch, samples]: the branch that `fast` leaves out convolves rows only if there are 256 of
+    them, as ONNX Runtime sees once it has folded the shape's arithmetic."""
+    rows = body("rows", [helper.make_node("Unsqueeze", ["x", "axis"], ["r"])], [value("r", None)])
+    flat = body("flat", [helper.make_node("Identity", ["x"], ["f"])], [value("f", None)])
+    slow = body(
+        "slow",
+        [
+            helper.make_node("Shape", ["x"], ["shape"]),
+            helper.make_node("Gather", ["shape", "last"], ["samples"]),
+            helper.make_node("Equal", ["samples", "wanted"], ["is_wanted"]),
+            helper.make_node("If", ["is_wanted"], ["z"], then_branch=rows, else_branch=flat),
+            helper.make_node("Conv", ["z", "kernel"], ["c"]),
+            helper.make_node("ReduceSum", ["c"], ["slow_y"], keepdims=0),
+        ],
+        [value("slow_y", None)],
+    )
+    fast = body(
+        "fast",
+        [helper.make_node("ReduceSum", ["x"], ["fast_y"], keepdims=0)],
+        [value("fast_y", None)],
+    )
+    nodes = [
+        helper.make_node("If", ["fast"], ["s"], then_branch=fast, else_branch=slow),
+        helper.make_node("Add", ["s", "x"], ["a"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    constants = {
+        "axis": np.array([1]),
+        "last": np.array(1),
+        "wanted": np.array(256),
+        "kernel": np.ones((2, 1, 3), np.float32),
+    }
+    inputs = [value("x", ["batch", "samples"]), value("fast", [], TensorProto.BOOL)]
+    return model_of(nodes, inputs, [value("y", None)], constants)
+
+
+def test_sizes_that_only_one_branch_refuses_are_allowed(tmp_path: Path) -> None:
+    manifest = cut(with_a_branch_for_256(), tmp_path)
+    assert manifest.symbols["samples"] == 512
+    assert not any("contradict" in note for note in manifest.notes)
 
 
 def test_a_wished_bound_is_never_lowered(tmp_path: Path) -> None:

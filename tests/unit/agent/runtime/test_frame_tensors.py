@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from edge_agent.adapters.runtime.deflating import Deflating
-from edge_agent.adapters.runtime.frame_tensors import emit, open_frame, values_of
+from edge_agent.adapters.runtime.frame_tensors import (
+    OutputTooLarge,
+    emit,
+    open_frame,
+    values_of,
+)
 from edge_agent.adapters.runtime.onnx_values import raw_of, strings_of, strings_value, value_of
 from tests.support.chain import Chain
 from wire.elements import Element
-from wire.errors import ComputeFailed, TooLarge
+from wire.errors import ComputeFailed
 from wire.frame_head import FrameSettings
 from wire.frames import (
     Encoding,
@@ -143,8 +148,18 @@ def test_exact_runs_are_never_sent_with_loss():
 
 def test_an_output_over_its_bound_is_a_typed_error():
     made = {"y": floats_value(np.ones(100, np.float32))}
-    with pytest.raises(TooLarge, match="--max-shape"):
+    with pytest.raises(
+        OutputTooLarge, match=r"400 bytes, and 399 are allowed for: 'y' \[100\]"
+    ) as told:
         emit(frame_of(), made, TASK, assigned("y", emits_nbytes=399), None, Deflating())
+    assert [(head.name, head.shape) for head in told.value.made] == [("y", (100,))]
+
+
+def test_of_many_outputs_over_their_bound_the_largest_are_told():
+    made = {f"y{size}": floats_value(np.ones(size, np.float32)) for size in range(1, 40)}
+    with pytest.raises(OutputTooLarge) as told:
+        emit(frame_of(), made, TASK, assigned(*made, emits_nbytes=9), None, Deflating())
+    assert [head.shape for head in told.value.made] == [(size,) for size in range(39, 31, -1)]
 
 
 def test_an_output_that_nobody_made_is_a_typed_error():

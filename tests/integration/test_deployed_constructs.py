@@ -1,0 +1,80 @@
+"""What an ONNX file may contain, served by agents: through the client's arrays and back, each bit
+compared.
+
+The constructs are those of the table in the documentation. What is cut here is cut everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import crowdpipe
+from orchestrator.segmentation.checking.verify import run_whole
+from tests.support.backend_cases import ways_to_cut
+from tests.support.broker import BrokerUnderTest, need_mosquitto
+from tests.support.constructs import SERVED
+from tests.support.models import save
+from tests.support.orchestrated import System
+
+AGENTS = 2
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    need_mosquitto()
+    home = tmp_path_factory.mktemp("deployed")
+    broker = BrokerUnderTest(home / "mosquitto")
+    broker.start()
+    system = System(broker, home)
+    try:
+        system.start()
+        for _ in range(AGENTS):
+            system.agent()
+        yield system
+    finally:
+        system.stop()
+        broker.stop()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", range(len(SERVED)), ids=[one.what for one in SERVED])
+def test_a_deployed_construct_gives_the_whole_models_bits(number: int, system: System) -> None:
+    construct, name = SERVED[number], f"construct-{number}"
+    model, feeds = construct.make(), dict(construct.feeds())
+    file = save(model, system.home / f"{name}.onnx")
+    manifest = system.add_file(
+        file, name, cut_after=max(ways_to_cut(file), key=len), max_shape=sizes_of(model, feeds)
+    )
+    broker = str(system.broker.client)
+    with crowdpipe.Session(
+        name, broker, exact=True, partitions=min(AGENTS, len(manifest.segments)), timeout_s=LIMIT_S
+    ) as session:
+        names = [output.name for output in session.get_outputs()]
+        given = dict(zip(names, session.run(None, feeds), strict=True))
+    whole = run_whole(file, feeds, exact=True)
+    assert list(given) == list(whole)
+    for output, array in whole.items():
+        assert given[output].shape == array.shape
+        assert bits(given[output]) == bits(array)
+
+
+def sizes_of(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, int]:
+    """The dimensions of the inputs by name."""
+    sizes: dict[str, int] = {}
+    for given in model.graph.input:
+        shape = feeds[given.name].shape if given.name in feeds else ()
+        dims = given.type.tensor_type.shape.dim
+        sizes |= {
+            dim.dim_param: size for dim, size in zip(dims, shape, strict=False) if dim.dim_param
+        }
+    return sizes
+
+
+def bits(array: np.ndarray) -> object:
+    return array.tolist() if array.dtype == object else array.tobytes()
