@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from orchestrator.segmentation.checking.verify import Feeds
+from tests.support import classical_models as classical
 from tests.support.models import (
     MODELS,
     WIDTH,
@@ -273,6 +274,12 @@ SERVED = (
     Served("uint4 at a cut", through(TensorProto.UINT4)),
     Served("double at a cut", through(TensorProto.DOUBLE)),
     Served("strings, as inputs, at a cut and as outputs", words, string_feeds),
+    Served("a forest of trees that gives a number", classical.regression, classical.features),
+    Served("a forest that gives labels of text", classical.classification, classical.features),
+    Served("support vectors", classical.support_vectors, classical.features),
+    Served("words as numbers", classical.encoded_words, classical.table_of_words),
+    Served("words counted", classical.cleaned_words, classical.sentence),
+    Served("text split and matched", classical.split_words, classical.lines),
     Served("sequences inside (never cut there)", sequence),
     Served("optionals inside (never cut there)", optional),
 )

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper
 
 from tests.support.constructs import FLOAT, ROWS, chain, node, training
 from tests.support.models import (
     WIDTH,
+    convolutions,
     mlp,
     model_of,
     save,
@@ -116,6 +118,22 @@ def keeping(opset: int = 15) -> onnx.ModelProto:
     return model
 
 
+def _optimised(model: onnx.ModelProto, path: Path) -> Path:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.log_severity_level = 3  # it warns that the result is for this processor alone
+    onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return path
+
+
+def _for_one_processor(folder: Path) -> Path:
+    return _optimised(convolutions(), folder / "model.onnx")
+
+
+def _runtime_format(folder: Path) -> Path:
+    return _optimised(mlp(), folder / "model.ort")
+
+
 def _text(folder: Path) -> Path:
     path = folder / "model.onnx"
     path.write_text("This is not a model at all.\n" * 10)
@@ -162,6 +180,8 @@ REFUSED = (
     ),
     RefusedModel("an output that is one", _saved(_sequence_output), "no tensor"),
     RefusedModel("an operator that ONNX Runtime does not have", _changed(_unheard), "no operator"),
+    RefusedModel("a model optimised for one processor", _for_one_processor, "one processor"),
+    RefusedModel("ONNX Runtime's own format", _runtime_format, "made from"),
     RefusedModel("an opset that ONNX Runtime does not take yet", _changed(_newer), "opset 99"),
     RefusedModel("a type that an operator has no kernel for", _saved(_kernelless), "no kernel"),
     RefusedModel("statistics that change from call to call", _saved(keeping), "training mode"),

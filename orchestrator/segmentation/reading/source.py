@@ -37,6 +37,7 @@ from wire.manifest import BlobRef
 
 CHUNK_NBYTES = 1 << 20
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+ORT_FORMAT = b"ORTM"  # a flatbuffer's identifier, after its first offset
 MAX_SKELETON_NBYTES = 1 << 30  # a graph without its weights; protobuf stops at 2 GiB
 
 
@@ -132,14 +133,23 @@ def _skeleton_of(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
                 raise InvalidModel(f"{path.name} is empty or not a file; give an .onnx file")
-            if file.read(len(LFS_POINTER)) == LFS_POINTER:
-                raise InvalidModel(
-                    f"{path.name} only points to the model, which Git LFS keeps; type: git lfs pull"
-                )
+            _check_start(file.read(len(LFS_POINTER)), path.name)
             file.seek(0)
             return read_skeleton(file, status.st_size, path.name)
     except OSError as error:
         raise InvalidModel(f"cannot read {path}: {error.strerror}") from None
+
+
+def _check_start(start: bytes, name: str) -> None:
+    if start == LFS_POINTER:
+        raise InvalidModel(
+            f"{name} only points to the model, which Git LFS keeps; type: git lfs pull"
+        )
+    if start[4:8] == ORT_FORMAT:
+        raise InvalidModel(
+            f"{name} is in ONNX Runtime's own format, which cannot be cut; give the .onnx file "
+            "that it was made from"
+        )
 
 
 def _check_content(model: onnx.ModelProto) -> None:
