@@ -9,7 +9,7 @@ Says nothing about devices: who serves what is an assignment.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from wire.elements import Element, element, nbytes_of
@@ -136,6 +136,18 @@ class Reference:
     settings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """What its author wrote beside the graph, under ONNX Runtime's names. No device sees it."""
+
+    custom: dict[str, str] = field(default_factory=dict)
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    version: int = 0
+
+
 @dataclass(frozen=True)
 class Manifest:
     """A model that can be served. `source` is the digest of the author's file. `exact_only`: with
@@ -153,6 +165,7 @@ class Manifest:
     notes: tuple[str, ...] = ()
     reference: Reference | None = None
     exact_only: bool = False
+    metadata: ModelMetadata = field(default_factory=ModelMetadata)
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:

@@ -163,6 +163,7 @@ def show_all(home: Home = None, as_json: Json = False) -> None:
 def show(name: Name, home: Home = None, as_json: Json = False) -> None:
     """One model: inputs, outputs and every segment."""
     from crowdpipe.cli.console import out, print_json
+    from crowdpipe.cli.excerpts import show_text
     from crowdpipe.cli.quantities import show_count, show_nbytes, show_seconds
     from crowdpipe.cli.tables import plain_table
     from crowdpipe.serving.announced import segment_times
@@ -186,6 +187,8 @@ def show(name: Name, home: Home = None, as_json: Json = False) -> None:
     if bounds:
         console.print(f"bounds   {bounds}")
     console.print(f"loaded   {show_nbytes(resident_need(manifest.segments))} if all on one device")
+    for key, text in manifest.metadata.custom.items():
+        console.print(f"metadata {show_text(key)}: {show_text(text)}")
     for note in manifest.notes:
         console.print(f"note     {note}")
     table = plain_table(

@@ -11,7 +11,14 @@ from typing import Any, Literal, overload
 from crowdpipe.client.arrays import Array
 from crowdpipe.client.collection import Collection
 from crowdpipe.client.line import Line, OnWait
-from crowdpipe.client.signature import Feeds, NodeArg, node_arg, output_names_of
+from crowdpipe.client.signature import (
+    Feeds,
+    ModelMeta,
+    NodeArg,
+    model_meta,
+    node_arg,
+    output_names_of,
+)
 from crowdpipe.client.streaming import Order, Stream
 from crowdpipe.home import broker_url
 from wire.broker_url import BrokerUrl
@@ -88,6 +95,10 @@ class Session:
     def get_inputs(self) -> list[NodeArg]:
         """What the model takes, in order."""
         return [node_arg(spec) for spec in self._model().inputs]
+
+    def get_modelmeta(self) -> ModelMeta:
+        """What the model's author wrote of it, such as the names of its classes."""
+        return model_meta(self._model().metadata)
 
     def get_outputs(self) -> list[NodeArg]:
         """What the model gives, in order."""

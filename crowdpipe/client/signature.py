@@ -17,7 +17,7 @@ from crowdpipe.client.arrays import DTYPES, Array, encode_array, matches
 from wire.elements import Element
 from wire.errors import InvalidInput
 from wire.frames import Tensor
-from wire.manifest import TensorSpec
+from wire.manifest import ModelMetadata, TensorSpec
 from wire.messages.model import ModelSummary
 from wire.planes import Lossless
 from wire.shapes import Sizes, shape_fault
@@ -35,6 +35,29 @@ class NodeArg:
     name: str
     shape: list[int | str | None]
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMeta:
+    """What the model's author wrote of it, as ONNX Runtime's `ModelMetadata` has it."""
+
+    custom_metadata_map: dict[str, str]
+    description: str
+    domain: str
+    graph_name: str
+    producer_name: str
+    version: int
+
+
+def model_meta(metadata: ModelMetadata) -> ModelMeta:
+    return ModelMeta(
+        custom_metadata_map=dict(metadata.custom),
+        description=metadata.description,
+        domain=metadata.domain,
+        graph_name=metadata.graph_name,
+        producer_name=metadata.producer_name,
+        version=metadata.version,
+    )
 
 
 def node_arg(spec: TensorSpec) -> NodeArg:

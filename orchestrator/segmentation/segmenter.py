@@ -19,6 +19,7 @@ from orchestrator.segmentation.cutting.randomness import is_random
 from orchestrator.segmentation.cutting.row_tables import row_tables
 from orchestrator.segmentation.cutting.trunk_costs import trunk_costs
 from orchestrator.segmentation.options import SegmentOptions
+from orchestrator.segmentation.reading.metadata import metadata_of
 from orchestrator.segmentation.reading.normalise import NormalModel, normalise
 from orchestrator.segmentation.reading.opsets import check_opsets
 from orchestrator.segmentation.reading.source import open_model
@@ -68,6 +69,7 @@ def segment(
     tell("reading")
     source = open_model(path)
     check_opsets(source.model)
+    metadata, left_out = metadata_of(source.model)
     normal = normalise(source)
     flow = dataflow(normal.model.graph)
     tell("inferring shapes")
@@ -88,13 +90,14 @@ def segment(
     written = writer.write(division.stretches)
     draft = _Draft(normal, flow, types, division)
     notes = (
+        *left_out,
         *normal.notes,
         *types.notes,
         *_random_notes(flow),
         *_rounding_notes(flow, types, division, found.rounds),
         *_carrying_notes(flow, types),
     )
-    return draft.manifest(name, written, notes)
+    return replace(draft.manifest(name, written, notes), metadata=metadata)
 
 
 def _starts(flow: Dataflow, roles: Roles, types: Types, options: SegmentOptions) -> tuple[int, ...]:

@@ -6,19 +6,22 @@ The constructs are those of the table in the documentation. What is cut here is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import crowdpipe
+from crowdpipe.errors import TooLarge
 from orchestrator.segmentation.checking.verify import run_whole
 from tests.support.backend_cases import ways_to_cut
 from tests.support.broker import BrokerUnderTest, need_mosquitto
 from tests.support.constructs import SERVED
-from tests.support.models import save
+from tests.support.models import model_of, save, value
 from tests.support.orchestrated import System
 
 AGENTS = 2
@@ -78,3 +81,36 @@ def sizes_of(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, int]:
 
 def bits(array: np.ndarray) -> object:
     return array.tolist() if array.dtype == object else array.tobytes()
+
+
+def repeating() -> onnx.ModelProto:
+    """Rows of `x` as often as `times` says: a dimension that follows from no shape."""
+    nodes = [
+        helper.make_node("Tile", ["x", "times"], ["tiled"]),
+        helper.make_node("Reshape", ["tiled", "shape"], ["repeated"]),
+        helper.make_node("Tanh", ["repeated"], ["t"]),
+        helper.make_node("Relu", ["t"], ["y"]),
+    ]
+    inputs = [value("x", ["words", 24]), value("times", [2], TensorProto.INT64)]
+    return model_of(nodes, inputs, [value("y", None)], {"shape": np.array([-1, 24])})
+
+
+def test_an_output_beyond_its_bound_is_refused_in_the_models_words(system: System) -> None:
+    system.add(repeating(), "repeating", cut_after=("repeated",))
+    broker = str(system.broker.client)
+    x = np.ones((8, 24), np.float32)
+    with crowdpipe.Session("repeating", broker, timeout_s=LIMIT_S) as session:
+        (rows,) = session.run(None, {"x": x, "times": np.array([64, 1])})
+        assert rows.shape == (512, 24)
+        with pytest.raises(TooLarge, match=r"'(repeated|y)' the shape \[520, 24\]") as told:
+            session.run(None, {"x": x, "times": np.array([65, 1])})
+    named = re.search(
+        r"'([^']+)' is 520 and may be at most 512: .*--max-shape \1=520",
+        str(told.value),
+    )
+    assert named is not None
+    wish = {named[1]: 520}
+    system.add(repeating(), "repeating-more", cut_after=("repeated",), max_shape=wish)
+    with crowdpipe.Session("repeating-more", broker, timeout_s=LIMIT_S) as session:
+        (rows,) = session.run(None, {"x": x, "times": np.array([65, 1])})
+    assert rows.shape == (520, 24)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from wire import messages
 from wire.elements import Element
+from wire.frame_head import TensorHead
 from wire.ids import PartitionId, digest_of
 from wire.manifest import BlobRef, TensorSpec
 from wire.messages.assignment import PartitionAssignment, SegmentRef
@@ -29,6 +30,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=8),
     bool: st.booleans(),
 }
+SHAPES = st.lists(st.integers(0, MAX_INT), max_size=3).map(tuple)
 TEXTS = st.lists(SCALARS[str], max_size=3).map(tuple)
 
 
@@ -88,6 +90,7 @@ def _partition_with_its_segments(first: int, count: int) -> st.SearchStrategy[An
 
 # Records with rules of their own, beyond the types of their fields.
 BY_RULE: dict[Any, st.SearchStrategy[Any]] = {
+    TensorHead: st.builds(TensorHead, SCALARS[str], NUMBERS, SHAPES),
     BlobRef: st.builds(BlobRef, st.binary(max_size=4).map(digest_of), st.integers(0, MAX_INT)),
     TensorSpec: st.builds(
         TensorSpec,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from wire.manifest import Manifest, TensorSpec
+from wire.manifest import Manifest, ModelMetadata, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class ModelSummary:
     notes: tuple[str, ...] = ()
     segment_s: tuple[float | None, ...] = ()
     exact_only: bool = False
+    metadata: ModelMetadata = field(default_factory=ModelMetadata)
 
 
 def summary_of(manifest: Manifest) -> ModelSummary:
@@ -40,4 +41,5 @@ def summary_of(manifest: Manifest) -> ModelSummary:
         output_limit_nbytes=manifest.cuts[-1].bound_nbytes,
         notes=manifest.notes,
         exact_only=manifest.exact_only,
+        metadata=manifest.metadata,
     )
