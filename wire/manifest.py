@@ -176,11 +176,14 @@ class Manifest:
 
     @cached_property
     def digest(self) -> str:
-        """The model's digest: of the author's file and of how it is cut, since cut k means
-        nothing without that. Names, notes and the reference do not count."""
-        pieces = [self.source.digest]
+        """The model's digest: of the author's file, of how it is cut, since cut k means nothing
+        without that, and of what may come, since one of two names for the same cut may allow more.
+        Names, notes, metadata and the reference do not count."""
+        pieces = [self.source.digest, "exact only" if self.exact_only else "fast or exact"]
+        for symbol, size in sorted(self.symbols.items()):
+            pieces += ["bound", symbol, str(size)]
         for cut in self.cuts:
-            pieces += ["cut", *cut.names]
+            pieces += ["cut", str(cut.bound_nbytes), *cut.names]
         for segment in self.segments:
             pieces += ["segment", *(blob.digest for blob in segment.blobs)]
         return digest_of("\0".join(pieces).encode())
@@ -188,8 +191,10 @@ class Manifest:
     def serves_as(self, other: Manifest) -> bool:
         """Whether it is served as `other` is: what was measured or remarked afterwards does not
         count, bounds do."""
-        plain = replace(self, notes=(), reference=None)
-        return plain == replace(other, notes=(), reference=None)
+        return self._served() == other._served()
+
+    def _served(self) -> Manifest:
+        return replace(self, notes=(), reference=None, metadata=ModelMetadata())
 
     @cached_property
     def blobs(self) -> tuple[BlobRef, ...]:
