@@ -101,7 +101,8 @@ def record_reference(store: ServedStore, checked: Manifest) -> list[str]:
     kept = []
     for name in store.manifests.names():
         stored = store.get(name)
-        if stored.digest == checked.digest and stored.reference != checked.reference:
+        same = replace(checked, exact_only=stored.exact_only).digest == stored.digest
+        if same and stored.reference != checked.reference:
             store.manifests.put(name, encode(replace(stored, reference=checked.reference)))
             kept.append(name)
     return kept

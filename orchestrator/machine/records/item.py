@@ -12,7 +12,7 @@ from orchestrator.machine.records.agenda import Agenda
 from orchestrator.machine.records.events import FrameHead, Outcome, TensorHead
 from orchestrator.machine.records.suspicion import Suspicion
 from orchestrator.planner.ranking import Choice
-from wire.elements import element
+from wire.elements import Element, element
 from wire.lifecycle import Lifecycle
 from wire.manifest import Manifest, TensorSpec
 from wire.shapes import Sizes, shape_fault
@@ -230,8 +230,14 @@ def input_fault(manifest: Manifest, head: FrameHead) -> str | None:
         fault = _tensor_fault(spec, tensors[spec.name], manifest.symbols, sizes)
         if fault is not None:
             return fault
-    if head.raw_nbytes > manifest.cuts[0].bound_nbytes:
-        return f"the input has {head.raw_nbytes} bytes; {manifest.cuts[0].bound_nbytes} may come"
+    most = manifest.cuts[0].bound_nbytes
+    if head.raw_nbytes > most:
+        # No shape bounds them, and all else was held against its shape.
+        free = [s for s in manifest.inputs if s.kind is Element.STRING or not s.rank_known]
+        names = ", ".join(f"'{spec.name}'" for spec in free)
+        return (
+            f"the input has {head.raw_nbytes} bytes, and {most} are allowed: make {names} smaller"
+        )
     return None
 
 
