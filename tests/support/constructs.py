@@ -208,6 +208,28 @@ def data_dependent() -> onnx.ModelProto:
     return chain(nodes)
 
 
+def attention() -> onnx.ModelProto:
+    """As PyTorch's exporter writes a layer from opset 23 on: no attention in small pieces."""
+    heads = {"q_num_heads": 4, "kv_num_heads": 4}
+    weights = {name: floats(rng(), WIDTH, WIDTH) for name in ("wq", "wk", "wv", "wo")}
+    weights["scale"] = np.abs(floats(rng(), WIDTH))
+    nodes = [
+        node("RMSNormalization", ["x", "scale"], ["n"], axis=-1),
+        node("MatMul", ["n", "wq"], ["q"]),
+        node("MatMul", ["n", "wk"], ["k"]),
+        node("MatMul", ["n", "wv"], ["v"]),
+        node("Attention", ["q", "k", "v"], ["a"], is_causal=1, **heads),
+        node("MatMul", ["a", "wo"], ["o"]),
+        node("Add", ["o", "x"], ["y"]),
+    ]
+    x = value("x", ["batch", "words", WIDTH])
+    return model_of(nodes, [x], [value("y", None)], weights, opset=24, ir_version=11)
+
+
+def words_feeds() -> Feeds:
+    return {"x": floats(rng(), 1, 7, WIDTH)}
+
+
 def sparse() -> onnx.ModelProto:
     """A weight stored as its few values and their places."""
     nodes = [node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["y"])]
@@ -274,6 +296,7 @@ SERVED = (
     Served("uint4 at a cut", through(TensorProto.UINT4)),
     Served("double at a cut", through(TensorProto.DOUBLE)),
     Served("strings, as inputs, at a cut and as outputs", words, string_feeds),
+    Served("attention and normalisation in one node each (opset 24)", attention, words_feeds),
     Served("a forest of trees that gives a number", classical.regression, classical.features),
     Served("a forest that gives labels of text", classical.classification, classical.features),
     Served("support vectors", classical.support_vectors, classical.features),
