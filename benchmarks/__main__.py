@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.bench import Bench, Options, Outcome
+from benchmarks.bench import CACHE, Bench, Options, Outcome
 from benchmarks.machine import machine
 from benchmarks.report import Report
 from benchmarks.row import Row
@@ -31,6 +31,7 @@ SUBJECTS = (
     "throughput",
     "latency",
     "hop",
+    "small",
     "idle",
     "planner",
     "growth",
@@ -70,9 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cells", metavar="VALUE,…", help="values after which cells of your own model end"
     )
-    parser.add_argument(
-        "--cache", type=Path, default=Path.home() / ".cache" / "crowdpipe", metavar="FOLDER"
-    )
+    parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER")
     return parser
 
 
@@ -100,7 +99,9 @@ def _run(asked: argparse.Namespace, console: Console) -> int:
     work = work_of(asked.model, asked.cache, console.print, _named(asked.cells))
     report = Report(machine(), work.name, asked.quick)
     try:
-        with Bench(work, Options(asked.quick, asked.trials), console.print) as bench:
+        with Bench(
+            work, Options(asked.quick, asked.trials, cache=asked.cache), console.print
+        ) as bench:
             for name in names:
                 report.add(name, _measure(name, bench))
                 report.write(asked.json, asked.pictures, asked.page)

@@ -21,16 +21,18 @@ from crowdpipe.client.session import Session
 from crowdpipe.items_file import Arrays, write_items
 
 WARM_ITEMS = 20
+CACHE = Path.home() / ".cache" / "crowdpipe"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """`quick`: fewer rounds, every row all the same. `pictures`: the folder they go to. `trials`:
-    so many of a subject that has trials; 0: as many as suit it."""
+    so many of a subject that has trials; 0: as many as suit it. `cache`: where models are built."""
 
     quick: bool = False
     trials: int = 0
     pictures: Path | None = None
+    cache: Path = CACHE
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,17 @@ class Bench:
         return self._fleet
 
     def whole(
-        self, items: tuple[Arrays, ...] | None = None, prefix: Sequence[str] = ()
+        self,
+        items: tuple[Arrays, ...] | None = None,
+        prefix: Sequence[str] = (),
+        model: Path | None = None,
     ) -> WholeModel:
-        """A rival process with the whole model and these items (the fleet's); enter it."""
+        """A rival process with the whole model (the bench's) and these items (the fleet's); enter
+        it."""
         given = self.fleet().work.items if items is None else items
         path = Path(tempfile.mkdtemp(dir=self._home)) / "items.npz"
         write_items(path, "numbered", given)
-        return WholeModel(self._given.model, path, prefix)
+        return WholeModel(model or self._given.model, path, prefix)
 
     def __exit__(
         self,

@@ -1,0 +1,196 @@
+"""Small work: what an item costs beside its compute.
+
+A model of some kilobytes through three agents, against one agent, one process, and bare passes of
+the same bytes; and short texts through MiniLM on five agents against two plain processes. All of it
+is warm, and contenders take turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from benchmarks.bench import Bench, Outcome
+from benchmarks.fleet import Fleet, FleetSpec
+from benchmarks.happenings import Stage
+from benchmarks.process import cpu_s
+from benchmarks.rounds import Measure, shares, take_turns
+from benchmarks.row import Rival, Row, at_least, at_most, measured
+from benchmarks.spread import spread
+from benchmarks.subjects.hop import hops
+from benchmarks.tiny import ENDS, tiny_work
+from benchmarks.whole import WholeModel
+from benchmarks.work import work_of
+from crowdpipe.client.session import Session
+from crowdpipe.items_file import Arrays
+
+AGENTS = 3
+ITEMS = 1000
+INPUTS = 60
+TEXTS = 200
+TOKENS = 32
+MINILM = "minilm"
+SHARE_OF_ONE_AGENT = 1.0
+SHARE_OF_TWO = 0.5
+HOPS_OF_BARE = 4.0
+INPUT_MS = 1.5
+TASK_MS = 1.3  # 1.5 % of what one process takes for an item of 128 tokens of the stand-in
+MS = 1e3
+
+
+def run(bench: Bench) -> Outcome:
+    return Outcome(rows=[*_tiny(bench), *_texts(bench)])
+
+
+def _tiny(bench: Bench) -> Iterator[Row]:
+    work = tiny_work(bench.folder("tiny"), ITEMS)
+    spec = FleetSpec(AGENTS, cut_after=ENDS)
+    with ExitStack() as stack:
+        fleet = stack.enter_context(Fleet(work, bench.folder("tiny-fleet"), spec))
+        three = stack.enter_context(fleet.session())
+        one = stack.enter_context(fleet.session(partitions=1))
+        items = work.first(bench.pick(300, ITEMS)).items
+        for session in (three, one):
+            _rate(session, items)
+        found = take_turns(
+            {
+                "three": lambda: _unwatched(fleet, three, items),
+                "one": lambda: _unwatched(fleet, one, items),
+            },
+            bench.pick(2, 5),
+        )
+        yield from _tiny_rates(found, len(items))
+        yield _task_row(fleet, three, items)
+        yield _hop_row(bench, fleet, three, items[0])
+        yield _input_row(bench, fleet, three, items[:INPUTS])
+
+
+def _rate(session: Session, items: Sequence[Arrays]) -> float:
+    begun = time.perf_counter()
+    count = sum(1 for _ in session.run_many(items, ordered=False))
+    return count / (time.perf_counter() - begun)
+
+
+def _unwatched(fleet: Fleet, session: Session, items: Sequence[Arrays]) -> float:
+    with fleet.unwatched():
+        return _rate(session, items)
+
+
+def _tiny_rates(found: dict[str, list[float]], count: int) -> Iterator[Row]:
+    one = spread(found["one"]).median
+    yield measured(
+        "small.tiny",
+        f"a model of some kilobytes, {count} items, three agents asked for",
+        found["three"],
+        "items/s",
+        rival=Rival("one agent", one),
+    )
+    yield measured(
+        "small.tiny_share_of_one_agent",
+        "the same, as a share of one agent",
+        shares(found["three"], found["one"]),
+        "",
+        target=at_least(SHARE_OF_ONE_AGENT),
+    )
+
+
+def _task_row(fleet: Fleet, session: Session, items: Sequence[Arrays]) -> Row:
+    """Of all agents together; encoding and decoding of the codec, and computing, are left out."""
+    pids = fleet.pids.values()
+    before = sum(map(cpu_s, pids))
+    stages = fleet.watched(lambda: _drain(session, items), len(items))
+    spent = sum(map(cpu_s, pids)) - before
+    tasks = [stage for each in stages for stage in each]
+    work = sum(map(_work_s, tasks))
+    return measured(
+        "small.task",
+        "processor time of a task in an agent beside compute and codec",
+        [MS * (spent - work) / len(tasks)],
+        "ms",
+        target=at_most(TASK_MS),
+    )
+
+
+def _work_s(stage: Stage) -> float:
+    return stage.done.compute_s + stage.done.decode_s + stage.done.encode_s
+
+
+def _drain(session: Session, items: Sequence[Arrays], *, barrier: bool = False) -> None:
+    for _ in session.run_many(items, barrier=barrier):
+        pass
+
+
+def _hop_row(bench: Bench, fleet: Fleet, session: Session, item: Arrays) -> Row:
+    count = bench.pick(12, 40)
+
+    def lone() -> None:
+        for _ in range(count):
+            session.run(None, item)
+
+    found = list(hops(fleet.watched(lone, count)))
+    with fleet.bare() as (one, other):
+        passes = [one.pass_to(other, found[0].nbytes) for _ in range(5 * count)][count:]
+    bare = spread(passes).median
+    return measured(
+        "small.hop",
+        f"everything but compute between two devices, {found[0].nbytes} bytes, in bare passes",
+        [hop.overhead_s / bare for hop in found],
+        "x",
+        target=at_most(HOPS_OF_BARE),
+        rival=Rival("bare MQTT clients, in ms", MS * bare),
+    )
+
+
+def _input_row(bench: Bench, fleet: Fleet, session: Session, items: Sequence[Arrays]) -> Row:
+    """With a barrier the first device begins once it has all inputs: so that tells when it had."""
+    found = []
+    for _ in range(bench.pick(3, 10)):
+        begun = time.monotonic()
+        stages = fleet.watched(lambda: _drain(session, items, barrier=True), len(items))
+        first = min(each[0].started_s for each in stages)
+        found.append(MS * (first - begun) / len(items))
+    return measured(
+        "small.input",
+        f"from `run_many` to the first device, each of {len(items)} inputs of 2 KB",
+        found,
+        "ms",
+        target=at_most(INPUT_MS),
+    )
+
+
+def _texts(bench: Bench) -> Iterator[Row]:
+    work = work_of(MINILM, bench.options.cache, bench.say).tokens(TOKENS)
+    items = work.first(bench.pick(60, TEXTS)).items
+    with ExitStack() as stack:
+        fleet = stack.enter_context(Fleet(work, bench.folder("texts-fleet"), FleetSpec()))
+        session = stack.enter_context(fleet.session())
+        rivals = [stack.enter_context(bench.whole(items, model=work.model)) for _ in range(2)]
+        fleet.settle(lambda: _drain(session, items))
+        contenders: dict[str, Measure] = {
+            "agents": lambda: _unwatched(fleet, session, items),
+            "two": lambda: _processes(rivals, len(items)),
+        }
+        found = take_turns(contenders, bench.pick(3, 7))
+    yield measured(
+        "small.texts",
+        f"{MINILM}, {len(items)} texts of {TOKENS} tokens, five agents",
+        found["agents"],
+        "items/s",
+        rival=Rival("two processes", spread(found["two"]).median),
+    )
+    yield measured(
+        "small.texts_share_of_two_processes",
+        "the same, as a share of two processes",
+        shares(found["agents"], found["two"]),
+        "",
+        target=at_least(SHARE_OF_TWO),
+    )
+
+
+def _processes(rivals: Sequence[WholeModel], count: int) -> float:
+    begun = time.perf_counter()
+    for rival in rivals:
+        rival.begin(count // len(rivals))
+    done = sum(len(rival.finish()) for rival in rivals)
+    return done / (time.perf_counter() - begun)
