@@ -13,7 +13,6 @@ import logging
 import sqlite3
 import threading
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -126,22 +125,21 @@ class Journal(JournalReader):
             record.count,
             time.time(),
         )
-        frames = [(record.run, item, frame, zlib.crc32(frame)) for item, frame in inputs]
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)", values
             )
-            connection.executemany("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?, ?)", frames)
+            for item, frame in inputs:
+                self._frames.store_input(connection, record.run, item, frame)
 
         nbytes = sum(len(frame) for _, frame in inputs)
         self._add(f"run {record.run}", work, nbytes, lambda _, error: done(error), vital=False)
 
     def store_input(self, run: str, item: int, frame: bytes, done: Done) -> None:
-        values = (run, item, frame, zlib.crc32(frame))
         self._add(
             f"input {run}/{item}",
-            lambda c: c.execute("INSERT OR IGNORE INTO inputs VALUES (?, ?, ?, ?)", values),
+            lambda c: self._frames.store_input(c, run, item, frame),
             len(frame),
             lambda _, error: done(error),
             vital=False,
@@ -152,13 +150,8 @@ class Journal(JournalReader):
     ) -> None:
         """`done` gets the item's outcome on disk: this one, or the one that was there first."""
 
-        checksum = None if frame is None else zlib.crc32(frame)
-
         def work(connection: sqlite3.Connection) -> Outcome:
-            connection.execute(
-                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, 0, ?, ?)",
-                (run, outcome.item, outcome.kind, outcome.reason, frame, checksum),
-            )
+            self._frames.store_outcome(connection, run, outcome, frame)
             rows = connection.execute(
                 "SELECT item, kind, reason, acknowledged FROM outcomes WHERE run = ? AND item = ?",
                 (run, outcome.item),
@@ -193,20 +186,14 @@ class Journal(JournalReader):
 
     def acknowledge(self, run: str, items: tuple[int, ...]) -> None:
         """The client has these outcomes: their frames go, that they were stays."""
-        query = (
-            "UPDATE outcomes SET acknowledged = 1, frame = NULL, checksum = NULL "
-            "WHERE run = ? AND item = ?"
-        )
-        pairs = [(run, item) for item in items]
-        self._add(f"acknowledgement of {run}", lambda c: c.executemany(query, pairs))
+        self._add(f"acknowledgement of {run}", lambda c: self._frames.acknowledge(c, run, items))
 
     def forget_inputs(self, run: str, items: tuple[int, ...]) -> None:
-        query = "DELETE FROM inputs WHERE run = ? AND item = ?"
-        pairs = [(run, item) for item in items]
-        self._add(f"inputs of {run}", lambda c: c.executemany(query, pairs))
+        self._add(f"inputs of {run}", lambda c: self._frames.forget_inputs(c, run, items))
 
     def forget_run(self, run: str) -> None:
         def work(connection: sqlite3.Connection) -> None:
+            self._frames.forget_run(run)
             for table in (*OF_RUNS, "runs"):
                 connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
 
@@ -345,6 +332,7 @@ class Journal(JournalReader):
             results = [entry.work(self._writer) for entry in batch]
             self._writer.execute("COMMIT")
         except BaseException:
+            self._frames.clear()
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.adapters.journal_file import connect, damage_in
+from orchestrator.adapters.journal_frames import JournalFrames, Table
 from orchestrator.run_record import Outcome, StoredRun
 from wire.errors import CrowdpipeError, JournalDamaged, OperatorError
 from wire.messages.requests import RunOptions
@@ -25,6 +26,7 @@ class JournalReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._reading = threading.Lock()
+        self._frames = JournalFrames()
         self._reader = connect(path)
 
     @property
@@ -62,17 +64,24 @@ class JournalReader:
 
     def input_nbytes(self, run: str, item: int) -> int | None:
         """Length of an input's frame; None if it was forgotten."""
-        query = "SELECT length(frame) FROM inputs WHERE run = ? AND item = ?"
-        row = self._one(query, (run, item))
-        return row[0] if row else None
+        return self._nbytes("inputs", run, item)
 
     def result_nbytes(self, run: str, item: int) -> int | None:
         """Length of a result's frame; None if it was acknowledged or was an error."""
-        query = "SELECT length(frame) FROM outcomes WHERE run = ? AND item = ?"
+        return self._nbytes("outcomes", run, item)
+
+    def _nbytes(self, table: Table, run: str, item: int) -> int | None:
+        recent = self._frames.recent(table, run, item)
+        if recent is not None:
+            return len(recent)
+        query = f"SELECT length(frame) FROM {table} WHERE run = ? AND item = ?"
         row = self._one(query, (run, item))
         return row[0] if row else None
 
-    def _frame(self, table: str, run: str, item: int) -> bytes | None:
+    def _frame(self, table: Table, run: str, item: int) -> bytes | None:
+        recent = self._frames.recent(table, run, item)
+        if recent is not None:
+            return recent
         query = f"SELECT frame, checksum FROM {table} WHERE run = ? AND item = ?"
         row = self._one(query, (run, item))
         if row is None or row[0] is None:

@@ -38,6 +38,9 @@ class TelemetrySchedule:
         """What to publish now, if anything."""
         if self._readings is None or not self._may_be_due(queue_depth, connection, now):
             return None
+        if not self._allowed(now):
+            self._pending = True  # each item of a short queue crosses a threshold: compared in time
+            return None
         current = replace(
             self._readings,
             connection=connection,
@@ -47,7 +50,7 @@ class TelemetrySchedule:
         self._unseen = False
         crossed = self._last is None or any(rule(self._last, current) for rule in THRESHOLDS)
         self._pending = crossed
-        if not (crossed or self._is_ripe(now)) or not self._allowed(now):
+        if not (crossed or self._is_ripe(now)):
             return None
         self._last, self._at, self._fresh, self._pending = current, now, False, False
         return current
