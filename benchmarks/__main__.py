@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.bench import CACHE, Bench, Options, Outcome
+from benchmarks.earlier import earlier_run
 from benchmarks.machine import machine
 from benchmarks.report import Report
 from benchmarks.row import Row
@@ -66,6 +67,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write pictures here")
     parser.add_argument("--page", type=Path, metavar="FILE.md", help="write the results as a page")
     parser.add_argument(
+        "--with",
+        dest="earlier",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.json",
+        help="show in the page what another run measured, of subjects that this one leaves out",
+    )
+    parser.add_argument(
         "--model", default="standin", help=f"{', '.join(sorted(BUILT))}, or a file of your own"
     )
     parser.add_argument(
@@ -97,7 +107,8 @@ def _run(asked: argparse.Namespace, console: Console) -> int:
         if target is not None and not target.absolute().parent.is_dir():
             raise UserError(f"there is no folder {target.absolute().parent} to write into")
     work = work_of(asked.model, asked.cache, console.print, _named(asked.cells))
-    report = Report(machine(), work.name, asked.quick)
+    earlier = tuple(map(earlier_run, asked.earlier))
+    report = Report(machine(), work.name, asked.quick, SUBJECTS, earlier)
     try:
         with Bench(
             work, Options(asked.quick, asked.trials, cache=asked.cache), console.print

@@ -14,10 +14,10 @@ from types import TracebackType
 
 from benchmarks.fleet import Fleet, FleetSpec
 from benchmarks.row import Row
+from benchmarks.runs import drain
 from benchmarks.sampler import Sampler, Traces
 from benchmarks.whole import WholeModel
 from benchmarks.work import Work
-from crowdpipe.client.session import Session
 from crowdpipe.items_file import Arrays, write_items
 
 WARM_ITEMS = 20
@@ -49,11 +49,6 @@ class Outcome:
 
     rows: list[Row] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
-
-
-def _drain(session: Session, items: Sequence[Arrays]) -> None:
-    for _ in session.run_many(items):
-        pass
 
 
 class Bench:
@@ -97,7 +92,7 @@ class Bench:
             with Sampler(self._fleet.pids) as sampler, self._fleet.session() as session:
                 items = self._fleet.work.first(WARM_ITEMS).items
                 list(session.run_many(items))
-                self._fleet.settle(lambda: _drain(session, items))
+                self._fleet.settle(lambda: drain(session, items))
             self.cold_traces = sampler.traces
         self._fleet.check()
         return self._fleet

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
+from benchmarks.earlier import EarlierRun
 from benchmarks.row import Row
 from benchmarks.table import show, target_text
 
@@ -36,18 +38,17 @@ def page(
     quick: bool,
     rows: Sequence[Row],
     pictures: Mapping[str, Sequence[str]],
+    earlier: Sequence[EarlierRun] = (),
 ) -> str:
-    """The whole page. `pictures`: by subject, paths of pictures from where the page will be."""
-    text = HEAD.format(summary=_summary(rows, quick), machine=_machine(machine, model), n="*n*")
+    """The whole page. `pictures`: by subject, paths of pictures from where the page will be;
+    `earlier`: those that some of the rows are from."""
+    taken = _machine(machine, model, earlier)
+    text = HEAD.format(summary=_summary(rows, quick), machine=taken, n="*n*")
     parts = [text]
-    for subject, group in groupby(rows, _subject):
+    for subject, group in groupby(rows, attrgetter("subject")):
         parts.append(f"## {subject.capitalize()}\n\n{_table(list(group))}\n")
         parts += [f"![{path.rpartition('/')[2]}]({path})\n" for path in pictures.get(subject, ())]
     return "\n".join(parts)
-
-
-def _subject(row: Row) -> str:
-    return row.name.partition(".")[0]
 
 
 def _summary(rows: Sequence[Row], quick: bool) -> str:
@@ -60,9 +61,8 @@ def _summary(rows: Sequence[Row], quick: bool) -> str:
     )
 
 
-def _machine(machine: Mapping[str, Any], model: str) -> str:
+def _machine(machine: Mapping[str, Any], model: str, earlier: Sequence[EarlierRun]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    load = ", ".join(f"{each:.1f}" for each in machine["load_average"])
     facts = {
         "model": model,
         "processor": f"{machine['processor']}, {machine['cores']} cores, {machine['architecture']}",
@@ -70,9 +70,17 @@ def _machine(machine: Mapping[str, Any], model: str) -> str:
         "system": f"{machine['system']}, Python {machine['python']}",
         "versions": versions,
         "commit": machine["commit"] or "unknown",
-        "taken": f"{machine['taken']}; load average before: {load}",
+        "taken": _taken(machine),
     }
+    for run in earlier:
+        commit = run.machine["commit"] or "unknown"
+        facts[", ".join(run.subjects)] = f"model {run.model}, {commit}, {_taken(run.machine)}"
     return "\n".join(f"| {name} | {fact} |" for name, fact in facts.items())
+
+
+def _taken(machine: Mapping[str, Any]) -> str:
+    load = ", ".join(f"{each:.1f}" for each in machine["load_average"])
+    return f"{machine['taken']}; load average before: {load}"
 
 
 def _table(rows: Sequence[Row]) -> str:

@@ -46,6 +46,10 @@ class Row:
     note: str = ""
 
     @property
+    def subject(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
     def met(self) -> bool | None:
         """None without a target, or without a value."""
         if self.target is None or self.value is None:

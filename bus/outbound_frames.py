@@ -105,6 +105,7 @@ class OutboundFrames:
             for transfer in self._parcels.wait_again(largest):
                 self._window.forget(transfer)
             self._put(self._window.reconnected(now))
+        self._tell_failed()
 
     def disconnected(self) -> None:
         """Nobody can return a credit now, so nobody is given up for returning none."""

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from model_store.access import READERS, WRITERS, Authorise, Unauthorised, check_may, user_of
 from model_store.blobs import BlobStore, BlobWriter, missing
-from model_store.manifests import MAX_MANIFEST_NBYTES, ManifestStore
+from model_store.manifests import MAX_MANIFEST_NBYTES, Manifests
 from model_store.ranges import ByteRange, parse_range
 from model_store.upload import Upload
 from wire import packed
@@ -66,7 +66,7 @@ _STATUS_OF_PUT: dict[type[CrowdpipeError], int] = {BlobMissing: 409, BlobCorrupt
 _KIND_OF_STATUS = {404: "not_found", 405: "not_allowed"}
 
 
-def create_app(blobs: UploadedBlobs, manifests: ManifestStore, authorise: Authorise) -> FastAPI:
+def create_app(blobs: UploadedBlobs, manifests: Manifests, authorise: Authorise) -> FastAPI:
     """The application around one store. `authorise` says which role a user has; `shown` in a
     request's state, if there, is told whose valid secret came with it."""
     app = FastAPI(title="crowdpipe model store", docs_url=None, redoc_url=None, openapi_url=None)
@@ -197,11 +197,15 @@ def _stream(
     return StreamingResponse(chunks, status, headers, media)
 
 
-def _add_manifests(app: FastAPI, manifests: ManifestStore, may: May) -> None:
+def _add_manifests(app: FastAPI, manifests: Manifests, may: May) -> None:
     @app.get("/manifests")
-    def list_manifests(request: Request) -> list[str]:
+    def list_manifests(request: Request) -> Response:
+        """The names. Their tag changes when any of the manifests does."""
         may(request, READERS, "list models")
-        return manifests.names()
+        etag = f'"{manifests.version()}"'  # before the names: what comes between is told next time
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers={"ETag": etag})
+        return JSONResponse(manifests.names(), headers={"ETag": etag})
 
     @app.get("/manifests/{name}")
     def get_manifest(request: Request, name: str) -> Response:

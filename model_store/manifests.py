@@ -10,13 +10,13 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 from model_store.blobs import BlobStore, write_synced
 from wire.errors import BlobMissing, Malformed, UnknownModel
-from wire.ids import check_name
+from wire.ids import check_name, digest_of
 from wire.manifest import BlobRef, Manifest
 from wire.record import decode
 from wire.unwritable import writing_in
@@ -91,6 +91,17 @@ class Manifests:
 
     def names(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
+
+    def version(self) -> str:
+        """Another whenever a manifest came, went or was written anew. Reads none of them: who
+        watches the store asks each second, and a manifest may have megabytes."""
+        return digest_of("".join(self._states()).encode())
+
+    def _states(self) -> Iterator[str]:
+        for name in self.names():
+            with suppress(FileNotFoundError):  # removed meanwhile
+                file = self._path(name).stat()
+                yield f"{name} {file.st_ino} {file.st_mtime_ns} {file.st_size}\n"
 
     def remove(self, name: str) -> bool:
         check_name(name, "model name")

@@ -206,6 +206,12 @@ class Manifest:
     def nbytes(self) -> int:
         return sum(blob.nbytes for blob in self.blobs)
 
+    def frame_bound_nbytes(self, cut: int) -> int:
+        """Raw bytes of a frame at this cut. Before the first segment it has every input, those
+        that nothing uses as well; the live set has not."""
+        specs = self.cuts[cut].tensors if cut else self.inputs
+        return sum(spec.bound_nbytes for spec in specs)
+
 
 def bound_of(kind: Element, dims: tuple[str, ...], symbols: dict[str, int]) -> int:
     """Bytes of a tensor whose symbolic dims take their bounds; strings get a fixed limit."""

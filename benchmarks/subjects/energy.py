@@ -7,17 +7,17 @@ by a factor of three, and counts neither radio nor screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 from benchmarks.bench import Bench, Outcome
 from benchmarks.fleet import Fleet
 from benchmarks.process import cpu_s
 from benchmarks.row import Rival, Row, measured, skipped
+from benchmarks.runs import drain
 from benchmarks.spread import spread
 from benchmarks.whole import WholeModel
 from crowdpipe.client.session import Session
-from crowdpipe.items_file import Arrays
 
 ITEMS = 60
 CORE_W = 1.5
@@ -51,13 +51,8 @@ def _taken(fleet: Fleet, session: Session) -> dict[str, float]:
     pids = fleet.pids | fleet.desk_pids
     before = {name: cpu_s(pid) for name, pid in pids.items()}
     items = fleet.work.first(ITEMS).items
-    fleet.watched(lambda: _drain(session, items), ITEMS)
+    fleet.watched(lambda: drain(session, items), ITEMS)
     return {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
-
-
-def _drain(session: Session, items: Sequence[Arrays]) -> None:
-    for _ in session.run_many(items, ordered=False):
-        pass
 
 
 def _whole(one: WholeModel) -> float:

@@ -17,10 +17,10 @@ from benchmarks.happenings import Stage
 from benchmarks.process import cpu_s
 from benchmarks.rounds import Measure, shares, take_turns
 from benchmarks.row import Rival, Row, at_least, at_most, measured
+from benchmarks.runs import drain, rate, rate_of_processes, rate_unwatched
 from benchmarks.spread import spread
 from benchmarks.subjects.hop import hops
 from benchmarks.tiny import ENDS, tiny_work
-from benchmarks.whole import WholeModel
 from benchmarks.work import work_of
 from crowdpipe.client.session import Session
 from crowdpipe.items_file import Arrays
@@ -35,7 +35,7 @@ SHARE_OF_ONE_AGENT = 1.0
 SHARE_OF_TWO = 0.5
 HOPS_OF_BARE = 4.0
 INPUT_MS = 1.5
-TASK_MS = 1.3  # 1.5 % of what one process takes for an item of 128 tokens of the stand-in
+TASK_MS = 1.3  # 1.5 % of the 88 ms that one process takes for an item of 128 tokens
 MS = 1e3
 
 
@@ -52,11 +52,11 @@ def _tiny(bench: Bench) -> Iterator[Row]:
         one = stack.enter_context(fleet.session(partitions=1))
         items = work.first(bench.pick(300, ITEMS)).items
         for session in (three, one):
-            _rate(session, items)
+            rate(session, items)
         found = take_turns(
             {
-                "three": lambda: _unwatched(fleet, three, items),
-                "one": lambda: _unwatched(fleet, one, items),
+                "three": lambda: rate_unwatched(fleet, three, items),
+                "one": lambda: rate_unwatched(fleet, one, items),
             },
             bench.pick(2, 5),
         )
@@ -64,17 +64,6 @@ def _tiny(bench: Bench) -> Iterator[Row]:
         yield _task_row(fleet, three, items)
         yield _hop_row(bench, fleet, three, items[0])
         yield _input_row(bench, fleet, three, items[:INPUTS])
-
-
-def _rate(session: Session, items: Sequence[Arrays]) -> float:
-    begun = time.perf_counter()
-    count = sum(1 for _ in session.run_many(items, ordered=False))
-    return count / (time.perf_counter() - begun)
-
-
-def _unwatched(fleet: Fleet, session: Session, items: Sequence[Arrays]) -> float:
-    with fleet.unwatched():
-        return _rate(session, items)
 
 
 def _tiny_rates(found: dict[str, list[float]], count: int) -> Iterator[Row]:
@@ -99,7 +88,7 @@ def _task_row(fleet: Fleet, session: Session, items: Sequence[Arrays]) -> Row:
     """Of all agents together; encoding and decoding of the codec, and computing, are left out."""
     pids = fleet.pids.values()
     before = sum(map(cpu_s, pids))
-    stages = fleet.watched(lambda: _drain(session, items), len(items))
+    stages = fleet.watched(lambda: drain(session, items), len(items))
     spent = sum(map(cpu_s, pids)) - before
     tasks = [stage for each in stages for stage in each]
     work = sum(map(_work_s, tasks))
@@ -114,11 +103,6 @@ def _task_row(fleet: Fleet, session: Session, items: Sequence[Arrays]) -> Row:
 
 def _work_s(stage: Stage) -> float:
     return stage.done.compute_s + stage.done.decode_s + stage.done.encode_s
-
-
-def _drain(session: Session, items: Sequence[Arrays], *, barrier: bool = False) -> None:
-    for _ in session.run_many(items, barrier=barrier):
-        pass
 
 
 def _hop_row(bench: Bench, fleet: Fleet, session: Session, item: Arrays) -> Row:
@@ -147,7 +131,7 @@ def _input_row(bench: Bench, fleet: Fleet, session: Session, items: Sequence[Arr
     found = []
     for _ in range(bench.pick(3, 10)):
         begun = time.monotonic()
-        stages = fleet.watched(lambda: _drain(session, items, barrier=True), len(items))
+        stages = fleet.watched(lambda: drain(session, items, barrier=True), len(items))
         first = min(each[0].started_s for each in stages)
         found.append(MS * (first - begun) / len(items))
     return measured(
@@ -166,10 +150,10 @@ def _texts(bench: Bench) -> Iterator[Row]:
         fleet = stack.enter_context(Fleet(work, bench.folder("texts-fleet"), FleetSpec()))
         session = stack.enter_context(fleet.session())
         rivals = [stack.enter_context(bench.whole(items, model=work.model)) for _ in range(2)]
-        fleet.settle(lambda: _drain(session, items))
+        fleet.settle(lambda: drain(session, items))
         contenders: dict[str, Measure] = {
-            "agents": lambda: _unwatched(fleet, session, items),
-            "two": lambda: _processes(rivals, len(items)),
+            "agents": lambda: rate_unwatched(fleet, session, items),
+            "two": lambda: rate_of_processes(rivals, len(items)),
         }
         found = take_turns(contenders, bench.pick(3, 7))
     yield measured(
@@ -186,11 +170,3 @@ def _texts(bench: Bench) -> Iterator[Row]:
         "",
         target=at_least(SHARE_OF_TWO),
     )
-
-
-def _processes(rivals: Sequence[WholeModel], count: int) -> float:
-    begun = time.perf_counter()
-    for rival in rivals:
-        rival.begin(count // len(rivals))
-    done = sum(len(rival.finish()) for rival in rivals)
-    return done / (time.perf_counter() - begun)

@@ -7,7 +7,6 @@ talk to nobody. Everything is warm, and all contenders take turns.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -17,13 +16,13 @@ from benchmarks.fleet import Fleet
 from benchmarks.process import cpu_s
 from benchmarks.rounds import Measure, shares, take_turns
 from benchmarks.row import Rival, Row, at_least, at_most, measured
+from benchmarks.runs import rate, rate_of_processes, rate_unwatched
 from benchmarks.spread import spread
 from benchmarks.whole import WholeModel
 from crowdpipe.client.session import Session
 from crowdpipe.demo.comparison import compare
 from crowdpipe.demo.figures import TOLERANCE
 from crowdpipe.items_file import Arrays
-from wire.transport import Transport
 
 ITEMS = 60
 SHARE_OF_TWO = 0.8
@@ -41,9 +40,9 @@ def run(bench: Bench) -> Outcome:
         cpu: list[float] = []
         contenders: dict[str, Measure] = {
             "agents": lambda: _agents_counted(fleet, session, items, pids, cpu, served),
-            "two": lambda: _processes(rivals, ITEMS),
-            "zlib": lambda: _agents_unwatched(fleet, session, items, "zlib"),
-            "one": lambda: _processes(rivals[:1], ITEMS),
+            "two": lambda: rate_of_processes(rivals, ITEMS),
+            "zlib": lambda: rate_unwatched(fleet, session, items, "zlib"),
+            "one": lambda: rate_of_processes(rivals[:1], ITEMS),
         }
         found = take_turns(contenders, bench.pick(3, 7))
         note = "the plan changed while measuring" if len(served) > 1 else ""
@@ -52,19 +51,6 @@ def run(bench: Bench) -> Outcome:
         outcome.rows.append(_difference(bench, session, rivals[0], items))
     outcome.pictures.append(_against_devices(bench, fleet, found))
     return outcome
-
-
-def _agents(session: Session, items: Sequence[Arrays], transport: Transport | None = None) -> float:
-    begun = time.perf_counter()
-    count = sum(1 for _ in session.run_many(items, ordered=False, transport=transport))
-    return count / (time.perf_counter() - begun)
-
-
-def _agents_unwatched(
-    fleet: Fleet, session: Session, items: Sequence[Arrays], transport: Transport
-) -> float:
-    with fleet.unwatched():
-        return _agents(session, items, transport)
 
 
 def _agents_counted(
@@ -79,19 +65,10 @@ def _agents_counted(
     `served` who served what afterwards."""
     with fleet.unwatched():
         before = sum(map(cpu_s, pids))
-        rate = _agents(session, items)
+        per_s = rate(session, items)
         cpu.append((sum(map(cpu_s, pids)) - before) / len(items))
     served.add(fleet.served())
-    return rate
-
-
-def _processes(rivals: Sequence[WholeModel], count: int) -> float:
-    """All at once, each with its part of the items."""
-    begun = time.perf_counter()
-    for rival in rivals:
-        rival.begin(count // len(rivals))
-    done = sum(len(rival.finish()) for rival in rivals)
-    return done / (time.perf_counter() - begun)
+    return per_s
 
 
 def _rows(found: dict[str, list[float]], note: str) -> Iterator[Row]:
@@ -158,7 +135,7 @@ def _against_devices(bench: Bench, fleet: Fleet, found: dict[str, list[float]]) 
     points = []
     for count in range(1, len(fleet.names) + 1, bench.pick(2, 1)):
         with _warm(fleet, count) as session:
-            rates = [_agents(session, items) for _ in range(bench.pick(1, 3))]
+            rates = [rate(session, items) for _ in range(bench.pick(1, 3))]
         points.append((float(count), spread(rates).median))
     marks = [
         Mark("one process", spread(found["one"]).median),

@@ -39,7 +39,7 @@ class NodeArg:
 
 @dataclass(frozen=True, slots=True)
 class ModelMeta:
-    """What the model's author wrote of it, as ONNX Runtime's `ModelMetadata` has it."""
+    """What the model's author wrote of it, under the names of ONNX Runtime's `ModelMetadata`."""
 
     custom_metadata_map: dict[str, str]
     description: str

@@ -133,6 +133,7 @@ def conclusions(figures: DemoFigures) -> list[str]:
     faster = 1 - figures.streaming.latency_s / figures.barrier.latency_s
     if faster > 0:
         told.append(f"Streaming took {faster:.0%} less time than the barrier.")
+    told.append(_beside_one_process(figures))
     whole = figures.single_process.rss_peak_nbytes
     largest = max(figures.devices, key=lambda device: device.rss_peak_nbytes, default=None)
     if largest is not None and 0 < largest.rss_peak_nbytes < whole:
@@ -146,3 +147,16 @@ def conclusions(figures: DemoFigures) -> list[str]:
         same = sum(answer.same_as_whole_model for answer in figures.answers)
         told.append(f"{same} of {len(figures.answers)} answers are the whole model's own.")
     return told
+
+
+def _beside_one_process(figures: DemoFigures) -> str:
+    """Who was faster, and what a crowd is for where one process was."""
+    times = figures.streaming.latency_s / figures.single_process.latency_s
+    count = len(figures.devices)
+    if times <= 1:
+        return f"The {count} devices were {1 / times:.1f} times as fast as one process."
+    return (
+        f"One process was {times:.1f} times as fast as the {count} devices, which share this "
+        "machine's processors with all the rest: who has room for the whole model needs no crowd. "
+        "It is for models that no device of yours holds alone."
+    )

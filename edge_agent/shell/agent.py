@@ -247,7 +247,9 @@ class AgentShell:
 
     def _turn(self) -> None:
         """Wait for the next event or the next time that something is due; handle it."""
-        event = self._mailbox.get(max(0.0, self._due_at() - time.monotonic()))
+        courier_at = self._courier.wake_at()
+        due_at = self._due_at() if courier_at is None else min(courier_at, self._due_at())
+        event = self._mailbox.get(max(0.0, due_at - time.monotonic()))
         if event is not None:
             self._handle(event)
         now = time.monotonic()
@@ -258,13 +260,14 @@ class AgentShell:
         if now >= self._verify_at:
             self._verify_at = now + VERIFY_S
             self._executor.verify_in_idle_time()
-        self._courier.expire(now)
+        if courier_at is not None and now >= courier_at:
+            self._courier.expire(now)
         wake_at = self._machine.wake_at()
         if wake_at is not None and now >= wake_at:
             self._handle(Ticked())
 
     def _due_at(self) -> float:
-        times = (self._machine.wake_at(), self._courier.wake_at(), self._sample_at)
+        times = (self._machine.wake_at(), self._sample_at)
         ours = (self._verify_at, self._connect_at, self._steady_at)
         return min(time_s for time_s in (*times, *ours) if time_s is not None)
 

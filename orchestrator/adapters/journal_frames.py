@@ -2,8 +2,8 @@
 
 An input is stored and then sent to the first device, a result to its client, both within
 milliseconds; SQLite gives each back for two queries. The memory has what is in the tables and
-nothing else: each row is written and deleted here, in the one thread that writes; and whoever
-undoes what was written clears it.
+nothing else, from when it is written: each row is written and deleted here, in the one thread
+that writes, and whoever undoes that clears it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the journal's file has on disk, as records: read by any thread, written by none of these."""
+"""What the journal has, as records: read by any thread, written by none of these. What was just
+written is read from memory, all else from the file."""
 
 from __future__ import annotations
 

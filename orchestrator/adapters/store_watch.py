@@ -1,6 +1,7 @@
 """Which models the store has, asked once a second: says what came, changed and went.
 
-A manifest travels again only when its bytes changed. While the store cannot be reached nothing is
+While nothing changed that is one small question; a manifest travels again only when its bytes
+changed. While the store cannot be reached nothing is
 said to have gone; that it cannot, and that it can again, is said once each. Reads manifests only:
 blobs are between the store and the devices.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 import httpx
 
@@ -43,6 +45,14 @@ class StoreListener(Protocol):
     def ended(self, error: CrowdpipeError) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the store gave, and the tag by which it knows whether it is still that."""
+
+    body: bytes
+    tag: str | None
+
+
 class StoreWatch:
     def __init__(
         self,
@@ -58,6 +68,7 @@ class StoreWatch:
         login = httpx.BasicAuth(user, secret or "") if user is not None else None
         # The store is ours and near: a proxy that the environment names is not for it.
         self._http = httpx.Client(auth=login, timeout=TIMEOUT_S, trust_env=False)
+        self._listing: str | None = None
         self._known: dict[str, str] = {}
         self._manifests: dict[str, Manifest] = {}
         self._refused: dict[str, str] = {}
@@ -82,7 +93,7 @@ class StoreWatch:
     def look(self) -> None:
         """One look at the store, and what it tells."""
         try:
-            self._compare(self._names())
+            self._look()
         except CrowdpipeError as error:
             if not self._failing:
                 self._failing = True
@@ -97,12 +108,21 @@ class StoreWatch:
             _log.info("the store at %s answers again", self._base)
         self._listener.store_read()
 
+    def _look(self) -> None:
+        """One question while nothing changes. The listing's tag is kept once all of it was seen."""
+        found = self._get("/manifests", self._listing)
+        if isinstance(found, Found):
+            self._compare(_names(found.body))
+            self._listing = found.tag
+        elif found == "gone":
+            raise StoreUnreachable(f"{self._base} is no model store; start one with `crowdpipe up`")
+
     def _compare(self, names: list[str]) -> None:
         for name in names:
             known = self._refused.get(name) or self._known.get(name)
-            data = self._get(f"/manifests/{name}", known)
-            if data is not None:
-                self._seen(name, data)
+            found = self._get(f"/manifests/{name}", known)
+            if isinstance(found, Found):
+                self._seen(name, found.body)
         for name in [name for name in self._known if name not in names]:
             del self._known[name], self._manifests[name]
             self._listener.model_removed(name)
@@ -125,31 +145,31 @@ class StoreWatch:
         self._known[name], self._manifests[name] = digest, manifest
         self._listener.model_added(manifest)
 
-    def _names(self) -> list[str]:
-        data = self._get("/manifests")
-        names: Any = decode(tuple[str, ...], data or b"[]")
-        if len(names) > MODELS_LIMIT:
-            raise TooLarge(f"the store lists {len(names)} models; {MODELS_LIMIT} are read")
-        return [check_name(name, "model name") for name in names]
-
-    def _get(self, path: str, known: str | None = None) -> bytes | None:
-        """The body; None if it is gone meanwhile, or is still the one whose digest is known."""
+    def _get(self, path: str, known: str | None = None) -> Found | Literal["gone", "same"]:
+        """The same: it is still the one whose tag is known."""
         headers = {"If-None-Match": f'"{known}"'} if known is not None else {}
         try:
             with self._http.stream("GET", self._base + path, headers=headers) as answer:
                 if answer.status_code in (304, 404):
-                    return None
+                    return "same" if answer.status_code == 304 else "gone"
                 if answer.status_code in (401, 403):
                     raise Refused(
                         f"the store at {self._base} does not let us read models "
                         f"({answer.status_code}); check the orchestrator's secret"
                     )
                 answer.raise_for_status()
-                return _body(answer)
+                return Found(_body(answer), answer.headers.get("ETag", "").strip('"') or None)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise StoreUnreachable(
                 f"the store at {self._base} cannot be read: {error}; start it with `crowdpipe up`"
             ) from None
+
+
+def _names(data: bytes) -> list[str]:
+    names: Any = decode(tuple[str, ...], data)
+    if len(names) > MODELS_LIMIT:
+        raise TooLarge(f"the store lists {len(names)} models; {MODELS_LIMIT} are read")
+    return [check_name(name, "model name") for name in names]
 
 
 def _body(answer: httpx.Response) -> bytes:

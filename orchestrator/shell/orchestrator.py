@@ -231,18 +231,18 @@ class Orchestrator:
 
     def _turn(self) -> None:
         """Wait for the next event or the next time that something is due; handle it."""
-        event = self._mailbox.get(max(0.0, self._due_at() - time.monotonic()))
+        courier_at, wake_at = self._courier.wake_at(), self._machine.wake_at()
+        due = (courier_at, wake_at, time.monotonic() + LOOK_S)
+        due_at = min(each for each in due if each is not None)
+        event = self._mailbox.get(max(0.0, due_at - time.monotonic()))
         if event is not None:
             self._handle(event)
         now = time.monotonic()
-        self._courier.expire(now)
+        if courier_at is not None and now >= courier_at:
+            self._courier.expire(now)
         wake_at = self._machine.wake_at()
         if wake_at is not None and now >= wake_at:
             self._handle(Ticked())
-
-    def _due_at(self) -> float:
-        times = (self._machine.wake_at(), self._courier.wake_at(), time.monotonic() + LOOK_S)
-        return min(time_s for time_s in times if time_s is not None)
 
     def _handle(self, event: Event) -> None:
         for instruction in self._machine.handle(event, time.monotonic()):

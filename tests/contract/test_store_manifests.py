@@ -128,3 +128,18 @@ def test_a_manifest_damaged_on_disk_can_be_removed_and_takes_no_blob_along(tmp_p
     assert manifests.remove("m")
     assert manifests.names() == []
     assert blobs.digests() == [blob.digest]
+
+
+def test_the_version_tells_every_change_of_a_folders_manifests(tmp_path: Path):
+    blobs = FolderBlobs(tmp_path)
+    manifests = Manifests(tmp_path, blobs)
+    versions = [manifests.version()]
+    for name, data in (("m", b"one"), ("m", b"two"), ("n", b"two")):
+        manifests.put(name, manifest_about(name, [blobs.put([data])]))
+        versions.append(manifests.version())
+    manifests.remove("n")
+    versions.append(manifests.version())
+    manifests.remove("m")
+    assert len(set(versions)) == 4
+    assert versions[2] == versions[4]
+    assert manifests.version() == versions[0]

@@ -168,6 +168,16 @@ def defaulted() -> onnx.ModelProto:
     return model
 
 
+def unused_input() -> onnx.ModelProto:
+    model = mlp()
+    model.graph.input.append(value("unused", ROWS))
+    return model
+
+
+def two_rows_feeds() -> Feeds:
+    return {**row_feeds(), "unused": row_feeds()["x"]}
+
+
 def large_constant() -> onnx.ModelProto:
     held = tensor("", floats(rng(), WIDTH, WIDTH))
     nodes = [
@@ -282,6 +292,7 @@ SERVED = (
     Served("tensors of rank 0 and of size zero", zero_sized),
     Served("inputs and intermediate values that are outputs", passed_through),
     Served("initializers that are also inputs (fixed to their value)", defaulted),
+    Served("an input that nothing uses", unused_input, two_rows_feeds),
     Served("large Constant nodes", large_constant),
     Served("sparse initializers (stored dense)", sparse),
     Served("dimensions that depend on data", data_dependent),

@@ -14,6 +14,8 @@ from wire.frame_head import MAX_RANK, TensorHead
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.residency import PartitionResidency
 
+MADE_TOLD = 8  # the largest of what came out: in them lies what is too large
+
 
 @dataclass(frozen=True, slots=True)
 class FrameReceived:
@@ -63,6 +65,8 @@ class TaskFailed:
     made: tuple[TensorHead, ...] = ()
 
     def __post_init__(self) -> None:
+        if len(self.made) > MADE_TOLD:
+            raise ValueError(f"{len(self.made)} tensors, of {MADE_TOLD} that may be told")
         for head in self.made:
             if len(head.shape) > MAX_RANK or min(head.shape, default=0) < 0:
                 raise ValueError("a shape that no tensor has")

@@ -37,7 +37,7 @@ def summary_of(manifest: Manifest) -> ModelSummary:
         inputs=manifest.inputs,
         outputs=manifest.outputs,
         symbols=manifest.symbols,
-        input_limit_nbytes=manifest.cuts[0].bound_nbytes,
+        input_limit_nbytes=manifest.frame_bound_nbytes(0),
         output_limit_nbytes=manifest.cuts[-1].bound_nbytes,
         notes=manifest.notes,
         exact_only=manifest.exact_only,

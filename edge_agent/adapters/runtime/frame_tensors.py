@@ -24,7 +24,7 @@ from edge_agent.adapters.runtime.onnx_values import (
 )
 from wire.elements import Element
 from wire.errors import ComputeFailed, TooLarge
-from wire.frame_head import FrameHead, FrameSettings, TensorHead
+from wire.frame_head import MAX_RANK, FrameHead, FrameSettings, TensorHead
 from wire.frames import (
     Encoding,
     Frame,
@@ -39,9 +39,9 @@ from wire.frames import (
 )
 from wire.ids import TaskId
 from wire.messages.assignment import PartitionAssignment
+from wire.messages.events import MADE_TOLD
 
 LARGEST_INT8 = 127.0
-TOLD = 8  # the largest of what came out: in them lies what is too large
 
 
 class OutputTooLarge(TooLarge):
@@ -51,7 +51,9 @@ class OutputTooLarge(TooLarge):
     def __init__(self, emitted: Frame, limit_nbytes: int) -> None:
         by_size = sorted(emitted.tensors, key=lambda tensor: -tensor.raw_nbytes)
         self.made = tuple(
-            TensorHead(tensor.name, tensor.kind, tensor.shape) for tensor in by_size[:TOLD]
+            TensorHead(tensor.name, tensor.kind, tensor.shape)
+            for tensor in by_size[:MADE_TOLD]
+            if len(tensor.shape) <= MAX_RANK
         )
         listed = ", ".join(f"{made.name!r} {list(made.shape)}" for made in self.made)
         super().__init__(

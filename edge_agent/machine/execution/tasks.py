@@ -119,7 +119,9 @@ def _hold(agent: Agent, event: TaskExecuted, now: float) -> HeldOutput:
     if before is not None:
         agent.held.move_output(before, "replaced", now)
         agent.held.remove_output(before)
-    head = replace(event.emitted, attempt=event.task.attempt)
+    head = event.emitted
+    if head.attempt != event.task.attempt:
+        head = replace(head, attempt=event.task.attempt)
     output = HeldOutput(head, life_of("output", name, "made", agent.cause, agent.now))
     agent.held.add_output(output)
     return output

@@ -27,7 +27,7 @@ class TelemetrySchedule:
         self._unseen = False  # they were not compared with what was published
         self._last: Telemetry | None = None  # as published
         self._at = 0.0  # when
-        self._pending = False  # a threshold is crossed, and it was published too short a time ago
+        self._pending = False  # perhaps a threshold is crossed; it was published just now
 
     def read(self, readings: Telemetry) -> None:
         self._readings, self._fresh, self._unseen = readings, True, True

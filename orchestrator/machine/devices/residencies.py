@@ -16,6 +16,7 @@ from orchestrator.machine.records.state import GENERATIONS, State
 from wire.ids import PartitionId
 from wire.messages.residency import PartitionResidency
 
+BELIEVED_MOST = GENERATIONS // 2  # only real starts come to where attempts begin anew
 LIKELY = 1_000_000  # orchestrators' starts that we may have missed
 CLAIMS = 3  # so often one device is believed that there was a higher generation
 LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
@@ -36,7 +37,7 @@ def outrank(state: State, device: Device, generation: int) -> None:
     also lie: so it is believed a few times, and within reason."""
     if generation <= max(state.generation, state.raising):
         return
-    most = min(state.generation + LIKELY, GENERATIONS)
+    most = min(state.generation + LIKELY, BELIEVED_MOST)
     if generation > most or device.claims >= CLAIMS:
         state.counts["unlikely_generation"] += 1
         return

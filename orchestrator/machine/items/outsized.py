@@ -1,14 +1,14 @@
 """Why an output was too large, in the model's own words: tensor, dimension, value and option.
 
 A device knows names and sizes; which dimension is bounded, and at what, is in the manifest. Tensors
-that the cut does not have are passed over: what a device says is quoted nowhere.
+that the cut does not have are passed over: of what a device says only sizes are quoted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
-from wire.elements import Element
+from wire.elements import Element, nbytes_of
 from wire.frame_head import TensorHead
 from wire.manifest import Manifest, TensorSpec
 from wire.messages.events import TaskFailed
@@ -30,21 +30,20 @@ def reason(manifest: Manifest, told: TaskFailed) -> str:
 
 
 def _fault(manifest: Manifest, spec: TensorSpec, head: TensorHead) -> str | None:
-    over = _over(manifest, spec, head.shape)
-    if not over:
+    if not spec.rank_known or spec.kind is Element.STRING or len(head.shape) != len(spec.dims):
         return None
-    bounds = ", ".join(f"'{dim}' is {size} and may be at most {most}" for dim, size, most in over)
-    wishes = ",".join(f"{dim}={size}" for dim, size, _ in over)
-    return (
-        f"'{spec.name}' the shape {list(head.shape)}, where {bounds}: "
-        f"add the model again with --max-shape {wishes}"
-    )
+    named = {d: n for d, n in zip(spec.dims, head.shape, strict=True) if not d.isdecimal()}
+    over = {dim: n for dim, n in named.items() if n > manifest.symbols.get(dim, n)}
+    gave = f"'{spec.name}' the shape {list(head.shape)}"
+    if over:
+        bounds = ", ".join(f"'{d}' may be at most {manifest.symbols[d]}" for d in over)
+        return f"{gave}, where {bounds}: {_wish(over)}"
+    # Dimensions that were guessed are bounded together, by bytes; those that are wished are not.
+    if named and nbytes_of(spec.kind, math.prod(head.shape)) > spec.bound_nbytes:
+        return f"{gave}, which is more than the {spec.bound_nbytes} bytes allowed: {_wish(named)}"
+    return None
 
 
-def _over(manifest: Manifest, spec: TensorSpec, shape: Sequence[int]) -> list[tuple[str, int, int]]:
-    """Of dimensions over their bounds: name, size, bound. Bytes of strings follow from no shape."""
-    if not spec.rank_known or spec.kind is Element.STRING or len(shape) != len(spec.dims):
-        return []
-    pairs = zip(spec.dims, shape, strict=True)
-    named = [(dim, size, manifest.symbols[dim]) for dim, size in pairs if not dim.isdecimal()]
-    return [(dim, size, most) for dim, size, most in named if size > most]
+def _wish(sizes: dict[str, int]) -> str:
+    listed = ",".join(f"{dim}={size}" for dim, size in sizes.items())
+    return f"add the model again with --max-shape {listed}"

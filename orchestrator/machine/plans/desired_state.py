@@ -110,7 +110,7 @@ def partitions_on(state: State, device: str) -> Iterator[PartitionAssignment]:
             model_name=plan.manifest.name,
             tier=tier,
             segments=tuple(map(SegmentRef.of, placement.segments)),
-            accepts_nbytes=cuts[part.first].bound_nbytes,
+            accepts_nbytes=plan.manifest.frame_bound_nbytes(part.first),
             emits=cuts[part.cut].names,
             emits_nbytes=cuts[part.cut].bound_nbytes,
             senders=places.senders_to(state, plan, part),

@@ -230,9 +230,9 @@ def input_fault(manifest: Manifest, head: FrameHead) -> str | None:
         fault = _tensor_fault(spec, tensors[spec.name], manifest.symbols, sizes)
         if fault is not None:
             return fault
-    most = manifest.cuts[0].bound_nbytes
+    most = manifest.frame_bound_nbytes(0)
     if head.raw_nbytes > most:
-        # No shape bounds them, and all else was held against its shape.
+        # No shape bounds these, and all else was held against its shape.
         free = [s for s in manifest.inputs if s.kind is Element.STRING or not s.rank_known]
         names = ", ".join(f"'{spec.name}'" for spec in free)
         return (

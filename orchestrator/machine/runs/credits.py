@@ -21,7 +21,7 @@ SAY_COUNT = 4  # so many stored inputs are told at once, without waiting for mor
 def bound_nbytes(state: State, run: Run) -> int:
     """One input's raw bytes at the model's bounds, and its frame."""
     manifest = state.manifests.get(run.model)
-    raw = manifest.cuts[0].bound_nbytes if manifest is not None else 0
+    raw = manifest.frame_bound_nbytes(0) if manifest is not None else 0
     return raw + state.options.frame_overhead_nbytes
 
 

@@ -1,7 +1,7 @@
 """What the author wrote beside the graph: names of classes, strides, who exported it.
 
 Segments leave it out, as it says nothing to a runtime. It travels in every announcement of the
-model, so what is long is left out here, and said.
+model, so long texts are left out here, and that is said; long names and numbers are cut.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import onnx
 
 from wire.manifest import ModelMetadata
+from wire.record_readers import MAX_INT
 
 LIMIT_NBYTES = 32 << 10  # of all texts; the names of a thousand classes have some 20 KB
 NAME_LENGTH = 200
@@ -29,7 +30,7 @@ def metadata_of(model: onnx.ModelProto) -> tuple[ModelMetadata, tuple[str, ...]]
         graph_name=model.graph.name[:NAME_LENGTH],
         domain=model.domain[:NAME_LENGTH],
         description=model.doc_string if DESCRIPTION in kept else "",
-        version=model.model_version,
+        version=max(-MAX_INT, min(model.model_version, MAX_INT)),
     )
     return metadata, _notes([what for what in texts if what not in kept])
 

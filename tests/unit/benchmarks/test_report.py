@@ -6,13 +6,17 @@ import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+
 from benchmarks.bench import Outcome, Picture
+from benchmarks.earlier import earlier_run
 from benchmarks.machine import machine
 from benchmarks.report import Report
 from benchmarks.row import Rival, at_least, at_most, measured, skipped
 from benchmarks.timeline_picture import timeline_svg
 from crowdpipe.demo.timeline import Phase
 from crowdpipe.watching.observation import Span
+from wire.errors import UserError
 
 ROWS = [
     measured("speed.met", "it is fast", [1.0, 2.0], "ms", at_most(3.0), Rival("other", 4.0)),
@@ -59,6 +63,39 @@ def test_the_page_shows_the_pictures_from_where_it_lies(tmp_path: Path):
     report().write(None, tmp_path / "docs" / "pictures", tmp_path / "docs" / "page.md")
     assert "](pictures/speed.svg)" in (tmp_path / "docs" / "page.md").read_text()
     assert (tmp_path / "docs" / "pictures" / "speed.svg").read_text() == "<svg/>"
+
+
+def test_a_page_of_two_runs_has_all_subjects_in_order_and_says_which_is_from_when(tmp_path: Path):
+    first = report()
+    first.add("late", Outcome([measured("late.x", "it came late", [9.0], "s", at_most(1.0))]))
+    first.machine = {**first.machine, "commit": "abc1234", "taken": "long ago"}
+    first.write(tmp_path / "first.json", tmp_path, None)
+    second = Report(
+        machine(), "larger", False, ("late", "speed"), (earlier_run(tmp_path / "first.json"),)
+    )
+    second.add("late", Outcome([measured("late.x", "it came in time", [0.5], "s", at_most(1.0))]))
+    second.write(tmp_path / "second.json", tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert text.index("it came in time") < text.index("it is fast")
+    assert "it came late" not in text
+    assert "| speed | model tiny, abc1234, long ago; load average before: " in text
+    assert "](./speed.svg)" in text
+    assert "2 meet it, 1 miss it" in text
+    assert [row["name"] for row in json.loads((tmp_path / "second.json").read_text())["rows"]] == [
+        "late.x"
+    ]
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path):
+    report().write(tmp_path / "figures.json", None, None)
+    assert earlier_run(tmp_path / "figures.json").rows == tuple(ROWS)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"rows": [{}], "machine": {}, "model": "m"}'])
+def test_what_is_no_report_is_refused(content: str, tmp_path: Path):
+    (tmp_path / "figures.json").write_text(content)
+    with pytest.raises(UserError, match="is no report"):
+        earlier_run(tmp_path / "figures.json")
 
 
 def test_a_timeline_of_two_phases_is_one_picture_to_one_scale():

@@ -152,4 +152,7 @@ def test_the_conclusions_follow_from_the_figures() -> None:
     assert "the largest device at 94.0 MiB, which is 40.0 MiB above" in told
     assert "1 of 2 answers" in told
     slower = replace(FIGURES, streaming=phase("streaming", 2.0))
+    assert "One process was 5.0 times as fast as the 2 devices" in " ".join(conclusions(slower))
+    quicker = replace(FIGURES, streaming=phase("streaming", 0.25))
+    assert "The 2 devices were 1.6 times as fast as one process." in conclusions(quicker)
     assert "less time" not in " ".join(conclusions(slower))

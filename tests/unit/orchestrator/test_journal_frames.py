@@ -85,12 +85,13 @@ def test_frames_beyond_the_memory_are_read_from_disk(tmp_path: Path) -> None:
 
 
 def test_a_write_that_was_undone_is_not_remembered(journal: Journal) -> None:
-    journal.store_input("r", 0, b"x", lambda error: None)
     refused: list[object] = []
-    journal.store_input("r", 1 << 70, b"x", refused.append)  # SQLite keeps no such number
+    record = RunRecord("q", "c", "m", "0" * 64, RunOptions(), 9)
+    beyond = 1 << 70  # SQLite keeps no such number
+    journal.store_run(record, refused.append, [(0, b"x"), (beyond, b"y")])
     settled(journal)
     assert refused[0] is not None
-    assert journal.input_frame("r", 0) == b"x"
+    assert journal.input_frame("q", 0) is None
 
 
 @given(

@@ -28,8 +28,13 @@ def crossing(spec: TensorSpec, **symbols: int) -> Manifest:
     return replace(manifest, cuts=cuts, symbols=manifest.symbols | symbols)
 
 
-def spec(*dims: str, kind: Element = Element.FLOAT, rank_known: bool = True) -> TensorSpec:
-    return TensorSpec("kept", kind, dims, 100, rank_known=rank_known)
+def spec(
+    *dims: str,
+    kind: Element = Element.FLOAT,
+    rank_known: bool = True,
+    bound_nbytes: int = 512 * 5 * 4,
+) -> TensorSpec:
+    return TensorSpec("kept", kind, dims, bound_nbytes, rank_known=rank_known)
 
 
 def head(*shape: int, name: str = "kept") -> TensorHead:
@@ -39,8 +44,8 @@ def head(*shape: int, name: str = "kept") -> TensorHead:
 def test_the_tensor_the_dimension_the_values_and_the_option_are_named():
     manifest = crossing(spec("boxes", "4"), boxes=512)
     assert outsized.reason(manifest, failed(head(2000, 4))) == (
-        "segments 0 to 1 gave 'kept' the shape [2000, 4], where 'boxes' is 2000 and may be at most "
-        "512: add the model again with --max-shape boxes=2000"
+        "segments 0 to 1 gave 'kept' the shape [2000, 4], where 'boxes' may be at most 512: "
+        "add the model again with --max-shape boxes=2000"
     )
 
 
@@ -48,6 +53,20 @@ def test_all_dimensions_over_their_bounds_are_named_at_once():
     manifest = crossing(spec("batch", "boxes"), boxes=512)
     said = outsized.reason(manifest, failed(head(5, 600)))
     assert said.endswith("--max-shape batch=5,boxes=600")
+
+
+def test_dimensions_that_were_guessed_together_are_wished_together():
+    """Each is within its bound; their product is beyond the bytes that guesses are given."""
+    guessed = spec("rows", "64", "columns", bound_nbytes=16 << 20)
+    manifest = crossing(guessed, rows=512, columns=512)
+    assert outsized.reason(manifest, failed(head(500, 64, 400))) == (
+        "segments 0 to 1 gave 'kept' the shape [500, 64, 400], which is more than the 16777216 "
+        "bytes allowed: add the model again with --max-shape rows=500,columns=400"
+    )
+
+
+def test_a_dimension_without_a_bound_ends_nothing():
+    assert outsized.reason(crossing(spec("boxes")), failed(head(20))) == "the device's words"
 
 
 @pytest.mark.parametrize(

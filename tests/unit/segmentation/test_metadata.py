@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 import onnxruntime
+import pytest
 
 from crowdpipe.client.signature import model_meta
 from orchestrator.segmentation.reading.metadata import LIMIT_NBYTES
@@ -15,6 +16,7 @@ from tests.support.models import mlp, save
 from wire.manifest import Manifest
 from wire.messages.model import ModelSummary, summary_of
 from wire.record import decode, encode
+from wire.record_readers import MAX_INT
 
 
 def with_metadata(**texts: str) -> onnx.ModelProto:
@@ -39,11 +41,19 @@ def test_a_client_reads_the_metadata_that_onnx_runtime_reads(tmp_path: Path) -> 
     assert mine.custom_metadata_map["stride"] == "32"
 
 
-def test_a_model_with_other_metadata_is_the_same_model(tmp_path: Path) -> None:
+def test_metadata_is_in_no_segment(tmp_path: Path) -> None:
     plain = cut(with_metadata(), tmp_path)
     named = cut(with_metadata(names="cat, dog"), tmp_path)
     assert [one.blobs for one in plain.segments] == [one.blobs for one in named.segments]
-    assert not plain.serves_as(named)
+
+
+@pytest.mark.parametrize("version", [(1 << 63) - 1, -1, 0])
+def test_any_version_can_be_written(version: int, tmp_path: Path) -> None:
+    model = with_metadata()
+    model.model_version = version
+    manifest = cut(model, tmp_path)
+    kept = decode(Manifest, encode(manifest)).metadata.version
+    assert kept == min(version, MAX_INT)
 
 
 def test_long_metadata_is_left_out_and_said(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.tiny_manifest import tiny_manifest
 from wire.manifest import Manifest, ModelMetadata, Reference
+from wire.messages.model import summary_of
 
 SAME: dict[str, dict[str, Any]] = {
     "a name": {"name": "another"},
@@ -48,3 +49,12 @@ def test_runs_go_on_when_only_something_is_said_anew(said: str) -> None:
 def test_what_changes_how_it_is_served_makes_another_model(other: Manifest) -> None:
     assert other.digest != tiny_manifest().digest
     assert not other.serves_as(tiny_manifest())
+
+
+def test_an_input_that_nothing_uses_counts_for_what_may_come():
+    manifest = tiny_manifest()
+    (x,) = manifest.inputs
+    unused = replace(manifest, inputs=(x, replace(x, name="unused", bound_nbytes=7)))
+    assert unused.frame_bound_nbytes(0) == x.bound_nbytes + 7
+    assert unused.frame_bound_nbytes(1) == manifest.cuts[1].bound_nbytes
+    assert summary_of(unused).input_limit_nbytes == x.bound_nbytes + 7
