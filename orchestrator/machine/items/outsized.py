@@ -10,6 +10,7 @@ import math
 
 from wire.elements import Element, nbytes_of
 from wire.frame_head import TensorHead
+from wire.ids import TaskId
 from wire.manifest import Manifest, TensorSpec
 from wire.messages.events import TaskFailed
 
@@ -25,8 +26,13 @@ def reason(manifest: Manifest, told: TaskFailed) -> str:
         head = made.get(spec.name)
         fault = _fault(manifest, spec, head) if head is not None else None
         if fault is not None:
-            return f"segments {task.first} to {task.last} gave {fault}"
+            return f"{_segments(task)} gave {fault}"
     return told.reason
+
+
+def _segments(task: TaskId) -> str:
+    one = task.first == task.last
+    return f"segment {task.first}" if one else f"segments {task.first} to {task.last}"
 
 
 def _fault(manifest: Manifest, spec: TensorSpec, head: TensorHead) -> str | None:

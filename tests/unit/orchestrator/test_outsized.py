@@ -49,6 +49,12 @@ def test_the_tensor_the_dimension_the_values_and_the_option_are_named():
     )
 
 
+def test_one_segment_is_not_called_several():
+    manifest = replace(tiny_manifest(weights=(1, 1)), symbols={"batch": 4, "seq": 8})
+    told = TaskFailed(TaskId("r", 0, 1, 1), "too_large", "", (head(1, 9, name="y"),))
+    assert outsized.reason(manifest, told).startswith("segment 1 gave 'y' the shape [1, 9]")
+
+
 def test_all_dimensions_over_their_bounds_are_named_at_once():
     manifest = crossing(spec("batch", "boxes"), boxes=512)
     said = outsized.reason(manifest, failed(head(5, 600)))
