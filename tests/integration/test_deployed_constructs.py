@@ -19,10 +19,9 @@ import crowdpipe
 from crowdpipe.errors import TooLarge
 from orchestrator.segmentation.checking.verify import identical, run_whole
 from tests.support.backend_cases import ways_to_cut
-from tests.support.broker import BrokerUnderTest, need_mosquitto
 from tests.support.constructs import SERVED
 from tests.support.models import model_of, save, value
-from tests.support.orchestrated import System
+from tests.support.orchestrated import System, deployed
 
 AGENTS = 2
 LIMIT_S = 60.0
@@ -30,19 +29,8 @@ LIMIT_S = 60.0
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    need_mosquitto()
-    home = tmp_path_factory.mktemp("deployed")
-    broker = BrokerUnderTest(home / "mosquitto")
-    broker.start()
-    system = System(broker, home)
-    try:
-        system.start()
-        for _ in range(AGENTS):
-            system.agent()
-        yield system
-    finally:
-        system.stop()
-        broker.stop()
+    with deployed(tmp_path_factory.mktemp("deployed"), AGENTS) as running:
+        yield running
 
 
 @pytest.mark.timeout(300)

@@ -13,8 +13,7 @@ import pytest
 
 import crowdpipe
 from orchestrator.segmentation.checking.verify import identical, run_whole
-from tests.support.broker import BrokerUnderTest, need_mosquitto
-from tests.support.orchestrated import System
+from tests.support.orchestrated import System, deployed
 from tests.support.zoo import ZOO
 
 AGENTS = 3
@@ -23,19 +22,10 @@ LIMIT_S = 120.0
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    need_mosquitto()
-    home = tmp_path_factory.mktemp("deployed")
-    broker = BrokerUnderTest(home / "mosquitto")
-    broker.start()
-    system = System(broker, home)
-    try:
-        system.start()
-        for _ in range(AGENTS):
-            system.agent("--memory", "900MiB", "--hold", "256MiB")
-        yield system
-    finally:
-        system.stop()
-        broker.stop()
+    with deployed(
+        tmp_path_factory.mktemp("deployed"), AGENTS, "--memory", "900MiB", "--hold", "256MiB"
+    ) as running:
+        yield running
 
 
 @pytest.mark.timeout(900)

@@ -28,7 +28,7 @@ from orchestrator.segmentation.segmenter import segment
 from orchestrator.shell.orchestrator import Orchestrator
 from orchestrator.shell.settings import OrchestratorSettings, make_settings
 from tests.support.agent_process import ROOT, AgentProcess
-from tests.support.broker import BrokerUnderTest, fresh_name
+from tests.support.broker import BrokerUnderTest, fresh_name, need_mosquitto
 from tests.support.models import save
 from tests.support.mqtt_client import MqttClient
 from wire import frames
@@ -285,6 +285,23 @@ class System:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait(LIMIT_S)
         self.store.stop()
+
+
+@contextlib.contextmanager
+def deployed(home: Path, agents: int, *flags: str) -> Iterator[System]:
+    """A system of its own broker, with so many agents, for all tests of a module."""
+    need_mosquitto()
+    broker = BrokerUnderTest(home / "mosquitto")
+    broker.start()
+    system = System(broker, home)
+    try:
+        system.start()
+        for _ in range(agents):
+            system.agent(*flags)
+        yield system
+    finally:
+        system.stop()
+        broker.stop()
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from tests.support.broker import BrokerUnderTest, need_mosquitto
 from tests.support.models import WIDTH, mlp
-from tests.support.orchestrated import System, whole_model
+from tests.support.orchestrated import System, deployed, whole_model
 
 Feeds = dict[str, NDArray[Any]]
 MODEL = "mlp"
@@ -39,20 +38,10 @@ class Served:
 
 @contextmanager
 def served(home: Path, agents: int = 2) -> Iterator[Served]:
-    need_mosquitto()
-    broker = BrokerUnderTest(home / "mosquitto")
-    broker.start()
-    system = System(broker, home)
-    try:
+    with deployed(home, agents) as system:
         model = mlp(6)
         system.add(model, MODEL, segments=4, max_shape={"batch": 4})
-        system.start()
-        for _ in range(agents):
-            system.agent()
         yield Served(system, model)
-    finally:
-        system.stop()
-        broker.stop()
 
 
 def feeds_of(count: int, rows: int = 2, seed: int = 3) -> list[Feeds]:
