@@ -30,8 +30,8 @@ from wire.topics import is_client
 
 BOUND = 10_000
 REQUESTS = WaitingLimits(of_party=128, of_user=256, of_all=2048)
-# A client may have 8 inputs of each of its 64 runs under way.
-INPUTS = WaitingLimits(of_party=1024, of_user=2048, of_all=8192)
+# A client may have 8 inputs of each of its 64 runs under way, and 32 small ones.
+INPUTS = WaitingLimits(of_party=2048, of_user=4096, of_all=8192)
 LIMIT_S = 20.0
 
 _log = logging.getLogger("crowdpipe.orchestrator")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ import crowdpipe
 from crowdpipe.errors import TooLarge
 from orchestrator.segmentation.checking.verify import identical, run_whole
 from tests.support.backend_cases import ways_to_cut
-from tests.support.constructs import SERVED
+from tests.support.constructs import SERVED, Served
 from tests.support.models import model_of, save, value
 from tests.support.orchestrated import System, deployed
+from wire.manifest import Manifest
 
 AGENTS = 2
 LIMIT_S = 60.0
@@ -33,22 +35,37 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def manifests(system: System) -> list[Manifest]:
+    """Of all constructs, added together: the orchestrator looks for new models once a second."""
+    return [add(system, number, construct) for number, construct in enumerate(SERVED)]
+
+
+def add(system: System, number: int, construct: Served) -> Manifest:
+    model = construct.make()
+    file = save(model, file_of(system, number))
+    after, sizes = max(ways_to_cut(file), key=len), sizes_of(model, dict(construct.feeds()))
+    return system.add_file(file, file.stem, cut_after=after, max_shape=sizes)
+
+
+def file_of(system: System, number: int) -> Path:
+    return system.home / f"construct-{number}.onnx"
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(len(SERVED)), ids=[one.what for one in SERVED])
-def test_a_deployed_construct_gives_the_whole_models_bits(number: int, system: System) -> None:
-    construct, name = SERVED[number], f"construct-{number}"
-    model, feeds = construct.make(), dict(construct.feeds())
-    file = save(model, system.home / f"{name}.onnx")
-    manifest = system.add_file(
-        file, name, cut_after=max(ways_to_cut(file), key=len), max_shape=sizes_of(model, feeds)
-    )
+def test_a_deployed_construct_gives_the_whole_models_bits(
+    number: int, system: System, manifests: list[Manifest]
+) -> None:
+    feeds, manifest = dict(SERVED[number].feeds()), manifests[number]
+    partitions = min(AGENTS, len(manifest.segments))
     broker = str(system.broker.client)
     with crowdpipe.Session(
-        name, broker, exact=True, partitions=min(AGENTS, len(manifest.segments)), timeout_s=LIMIT_S
+        manifest.name, broker, exact=True, partitions=partitions, timeout_s=LIMIT_S
     ) as session:
         names = [output.name for output in session.get_outputs()]
         given = dict(zip(names, session.run(None, feeds), strict=True))
-    assert identical(given, run_whole(file, feeds, exact=True))
+    assert identical(given, run_whole(file_of(system, number), feeds, exact=True))
 
 
 def sizes_of(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, int]:

@@ -57,7 +57,7 @@ def test_others_have_the_room_of_a_client_that_is_gone() -> None:
 
 def test_a_restarted_orchestrator_ends_the_run_of_a_client_that_is_gone_once() -> None:
     world = World(25, 25, 25, options=OPTIONS)
-    world.submit(items=120, lifetime_s=1000.0)
+    world.submit(items=600, lifetime_s=1000.0)
     world.clock.run_for(0.5)
     world.client.vanish()
     world.clock.run_for(OPTIONS.client_gone_s + 5.0)

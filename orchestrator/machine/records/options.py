@@ -21,10 +21,12 @@ class OrchestratorOptions:
     many recoveries in a row may change nothing.
     `stall_s`: silence about an item after which its devices are asked what they hold.
     `input_spool_nbytes` bounds inputs kept on the orchestrator's disk: at the bound credits are 0,
-    and inputs wait with the client. `window`: items of a run in flight (None: the larger of 4 and
-    twice the partitions). `cached_share`: from this share of its bytes a partition counts as
-    cached. `replan_gain`: how much faster a new plan must be to replace one that works.
-    `margin_s`, `margin_share`: what an assignment is early by, plus a share of fetch and load.
+    and inputs wait with the client. `credit`: inputs of a run that may be on their way to us; of
+    small ones up to `credit_most`, as many as fit into `credit_nbytes`. `window`: items of a run in
+    flight (None: the larger of 4 and twice the partitions). `cached_share`: from this share of its
+    bytes a partition counts as cached. `replan_gain`: how much faster a new plan must be to replace
+    one that works. `margin_s`, `margin_share`: what an assignment is early by, plus a share of
+    fetch and load.
 
     What one party (one session of a user's) and one user may have, see ADR 24. `party_runs`,
     `user_runs`: runs under way; `user_kept_runs`: those besides that ended and whose results
@@ -56,6 +58,8 @@ class OrchestratorOptions:
     input_spool_nbytes: int = 2 << 30
     frame_overhead_nbytes: int = 4096
     credit: int = 8
+    credit_most: int = 32
+    credit_nbytes: int = 512 << 10
     window: int | None = None
     cached_share: float = 0.5
     replan_gain: float = 0.2

@@ -15,7 +15,7 @@ from wire.messages.requests import InputsStored
 
 NEVER = float("inf")
 SHARE_COUNT = 8  # runs that are offered room at once; the next ones when more comes free
-SAY_COUNT = 4  # so many stored inputs are told at once, without waiting for more
+SAY_COUNT = 4  # so many stored inputs, or a quarter of what may come, are told at once
 
 
 def bound_nbytes(state: State, run: Run) -> int:
@@ -34,16 +34,18 @@ def kept_nbytes(state: State, nbytes: int) -> int:
 def credit_of(state: State, run: Run) -> int:
     if not run.attended:
         return 0
-    room = state.budget.room_nbytes(run) // bound_nbytes(state, run)
+    options, each_nbytes = state.options, bound_nbytes(state, run)
+    small = min(options.credit_most, options.credit_nbytes // each_nbytes)
+    room = state.budget.room_nbytes(run) // each_nbytes
     least = 0 if run.spooled_nbytes else 1
-    return max(least, min(state.options.credit, room))
+    return max(least, min(max(options.credit, small), room))
 
 
 def stored(state: State, run: Run, index: int) -> None:
     """One more input needs no credit any more; tell soon."""
     run.stored.add(index)
     run.unsaid += 1
-    hurry = run.unsaid >= SAY_COUNT
+    hurry = run.unsaid >= max(SAY_COUNT, run.granted // 4)
     run.say_by(state.now if hurry else state.now + state.options.coalesce_s, state.now)
     run.look_at_admission()  # a barrier run may be whole now
 

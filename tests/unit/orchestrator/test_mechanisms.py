@@ -288,7 +288,21 @@ def test_inputs_are_told_stored_in_ranges_with_fresh_credit() -> None:
     world.complete(items=20)
     told = [each for each in world.told if each.type == "inputs_stored"]
     assert told[-1].ranges == ((0, 19),)  # type: ignore[union-attr] # it is that answer
-    assert all(each.credit <= 8 for each in told)  # type: ignore[union-attr] # it is that answer
+    assert all(each.credit <= 32 for each in told)  # type: ignore[union-attr] # it is that answer
+
+
+@pytest.mark.parametrize(
+    ("input_nbytes", "credit"), [(2048, 32), (30 << 10, 15), (60 << 10, 8), (4 << 20, 8)]
+)
+def test_more_small_inputs_than_large_ones_may_be_on_their_way(
+    input_nbytes: int, credit: int
+) -> None:
+    manifest = tiny_manifest(cuts=(input_nbytes, 2048, 2048, 2048))
+    world = World(manifest).begin("a", "b", "c")
+    world.submit(items=1)
+    world.complete(items=1)
+    credits = [each.credit for each in world.told if hasattr(each, "credit")]
+    assert credits[0] == credit
 
 
 def test_a_full_spool_takes_the_credit_away_until_results_free_it() -> None:

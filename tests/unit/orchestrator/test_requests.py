@@ -32,7 +32,7 @@ def test_a_run_is_accepted_only_once_it_is_on_disk() -> None:
     out = handled(world.machine, ev.RequestArrived(CLIENT, submit), world.now)
     assert [type(each) for each in out] == [ins.StoreRun]
     out = world.machine.handle(ev.RunStored("r1"), world.now)
-    assert ins.Respond(CLIENT, req.Accepted("r1", world.manifest.digest, 8)) in out
+    assert ins.Respond(CLIENT, req.Accepted("r1", world.manifest.digest, 32)) in out
 
 
 def test_a_model_that_is_served_exactly_only_takes_no_other_run() -> None:
