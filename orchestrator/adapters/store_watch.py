@@ -1,9 +1,8 @@
 """Which models the store has, asked once a second: says what came, changed and went.
 
 While nothing changed that is one small question; a manifest travels again only when its bytes
-changed. While the store cannot be reached nothing is
-said to have gone; that it cannot, and that it can again, is said once each. Reads manifests only:
-blobs are between the store and the devices.
+changed. While the store cannot be reached nothing is said to have gone; that it cannot, and that it
+can again, is said once each. Reads manifests only: blobs are between the store and the devices.
 """
 
 from __future__ import annotations
