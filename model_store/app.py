@@ -2,8 +2,8 @@
 
 `GET|HEAD|PUT|DELETE /blobs/{digest}`, `GET /manifests`, `GET|PUT|DELETE /manifests/{name}` and
 `GET /health`. Blobs stream in both directions, never held whole; a single `Range` resumes a
-download, and who accepts `wire.packed` on a slow link gets that. The list of manifests has a tag, so
-that who watches it learns of nothing new at little cost. Every error is JSON
+download, and who accepts `wire.packed` on a slow link gets that. The list of manifests has a tag,
+so that who watches it learns at little cost that nothing is new. Every error is JSON
 `{kind, reason}` with the typed errors of `wire.errors`. Who may do what is decided before a byte of
 the body is read.
 """
