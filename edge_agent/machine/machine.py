@@ -1,4 +1,4 @@
-"""The agent's decisions in one place: an event in, instructions out.
+"""The agent's decisions in one place: events in, instructions out.
 
 Pure: no I/O, no clock, no thread, no randomness; the same events at the same times give the same
 instructions. Never touches bytes: frames and blobs are names here. The shell carries out the
@@ -8,7 +8,7 @@ instructions in order and brings back what came of them as events.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -63,24 +63,33 @@ class AgentMachine:
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """`now` in seconds of the device's monotonic clock, never falling."""
+        return self.handle_all((event,), now)
+
+    def handle_all(self, events: Sequence[Event], now: float) -> list[Instruction]:
+        """What came by now, in its order. What is due or possible is looked at once, after the
+        last: with each event that look would take as long as the event itself."""
         agent = self._agent
-        if agent.ended:
-            self._wake_at = None
-            return []
-        if agent.life.state == "new" and not isinstance(event, Started):
-            raise IllegalTransition(f"{type(event).__name__} before Started; {agent.life}")
         agent.instructions = []
         agent.now = now
-        agent.cause.stimulus = stimulus_of(event)
         deadlines.excuse_suspension(agent, self._due_at, now)
+        for event in events:
+            if not agent.ended:
+                self._take(event, now)
+        if not agent.ended:
+            _settle(agent, now)
+        self._wake_at = self._next_wake()
+        self._due_at = self._wake_at if agent.slot.busy else None
+        return agent.instructions
+
+    def _take(self, event: Event, now: float) -> None:
+        agent = self._agent
+        if agent.life.state == "new" and not isinstance(event, Started):
+            raise IllegalTransition(f"{type(event).__name__} before Started; {agent.life}")
+        agent.cause.stimulus = stimulus_of(event)
         if not (isinstance(event, Answer) and deadlines.is_late(agent, event)):
             HANDLERS[type(event)](agent, event, now)
         if isinstance(event, ABOUT_FRAMES):
             agent.touched_at = now
-        _settle(agent, now)
-        self._wake_at = self._next_wake()
-        self._due_at = self._wake_at if agent.slot.busy else None
-        return agent.instructions
 
     def wake_at(self) -> float | None:
         """When `Ticked` is wanted; None: nothing becomes due without another event."""
@@ -125,8 +134,6 @@ class AgentMachine:
 
 def _settle(agent: Agent, now: float) -> None:
     """Do everything that is due or possible now, whichever event made it so."""
-    if agent.ended:
-        return
     arrivals.expire_early(agent, now)
     deadlines.expire(agent, now)
     fetching.settle_partitions(agent, now)

@@ -1,6 +1,6 @@
 """One agent process: builds the adapters, joins them to the machine, and turns until told to end.
 
-The main thread takes one event at a time, has the machine decide, and carries out what it says;
+The main thread takes what has happened, has the machine decide, and carries out what it says;
 everything that takes time happens in the adapters' threads and comes back as an event.
 """
 
@@ -249,9 +249,9 @@ class AgentShell:
         """Wait for the next event or the next time that something is due; handle it."""
         courier_at = self._courier.wake_at()
         due_at = self._due_at() if courier_at is None else min(courier_at, self._due_at())
-        event = self._mailbox.get(max(0.0, due_at - time.monotonic()))
-        if event is not None:
-            self._handle(event)
+        events = self._mailbox.take(max(0.0, due_at - time.monotonic()))
+        if events:
+            self._handle(*events)
         now = time.monotonic()
         self._keep_name(now)
         if now >= self._sample_at:
@@ -271,10 +271,10 @@ class AgentShell:
         ours = (self._verify_at, self._connect_at, self._steady_at)
         return min(time_s for time_s in (*times, *ours) if time_s is not None)
 
-    def _handle(self, event: Event) -> None:
-        if isinstance(event, MOVING):
+    def _handle(self, *events: Event) -> None:
+        if any(isinstance(event, MOVING) for event in events):
             self._sample_at = min(self._sample_at, time.monotonic() + MOVED_SAMPLE_S)
-        instructions = self._machine.handle(event, time.monotonic())
+        instructions = self._machine.handle_all(events, time.monotonic())
         if self._validated:
             self._machine.validate()
         explained = _log.isEnabledFor(logging.DEBUG)

@@ -200,11 +200,12 @@ class Inbound:
             TaskExecuted(
                 number=number,
                 task=task,
-                emitted=executed.emitted.header,
+                emitted=executed.emitted,
                 decode_s=executed.decode_s,
                 compute_s=executed.compute_s,
                 encode_s=executed.encode_s,
                 segment_s=executed.segment_s,
+                began_s=executed.began_s,
             )
         )
 

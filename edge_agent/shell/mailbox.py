@@ -16,6 +16,7 @@ from edge_agent.machine.records.events import Event, FetchProgressed
 from wire.errors import TimedOut
 
 BOUND = 10_000
+TAKEN = 64  # at once: what comes meanwhile waits no longer than these take
 LIMIT_S = 20.0
 
 _log = logging.getLogger("crowdpipe.agent")
@@ -50,15 +51,19 @@ class Mailbox:
         _log.error("the agent's main thread is stuck; %s is lost", type(event).__name__)
         raise TimedOut(f"waited {LIMIT_S:g} s for the agent's main thread")
 
-    def get(self, limit_s: float | None) -> Event | None:
-        """The next event, or None after `limit_s`."""
+    def take(self, limit_s: float | None) -> list[Event]:
+        """What waits, in its order, at most `TAKEN`; none after `limit_s`, or when only woken."""
+        taken: list[Event] = []
         try:
             event = self._events.get(timeout=limit_s)
+            while event is not None:
+                taken.append(event)
+                event = self._events.get_nowait() if len(taken) < TAKEN else None
         except queue.Empty:
-            return None
+            pass
         if self._crowded:
             self._tell_room()
-        return event
+        return taken
 
     def _has_room(self) -> bool:
         self._crowded = True  # before the look: what is taken from now on is told

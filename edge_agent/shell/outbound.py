@@ -80,9 +80,7 @@ class Outbound:
             RemoveBlobs: self._remove_blobs,
             Load: self._load,
             Unload: lambda each: executor.unload(each.number, each.partition),
-            Execute: lambda each: executor.execute(
-                each.number, each.task, each.assigned, each.sender
-            ),
+            Execute: self._execute,
             SendFrame: self._send_frame,
             ForgetFrame: self._forget_frame,
             ObeyAssignment: self._obey_assignment,
@@ -108,6 +106,10 @@ class Outbound:
                 instruction.prepare_nbytes,
             )
         )
+
+    def _execute(self, instruction: Execute) -> None:
+        group = tuple((each.task, each.sender) for each in instruction.group)
+        self._executor.execute(instruction.number, instruction.assigned, group)
 
     def _remove_blobs(self, instruction: RemoveBlobs) -> None:
         self._cache.remove(instruction.digests)

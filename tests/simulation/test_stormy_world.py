@@ -45,6 +45,7 @@ class Storm(RuleBasedStateMachine):
         seed=st.integers(0, 1000),
         items=st.integers(1, 12),
         attached=ALONG,
+        together_share=st.sampled_from([0.0, 0.3]),
     )
     def begin(
         self,
@@ -56,6 +57,7 @@ class Storm(RuleBasedStateMachine):
         seed: int,
         items: int,
         attached: int,
+        together_share: float = 0.0,
     ) -> None:
         self.world = World(
             *memory_mb,
@@ -67,6 +69,8 @@ class Storm(RuleBasedStateMachine):
             part_nbytes=part_nbytes,
             validate_every=self.VALIDATE_EVERY,
         )
+        for agent in self.world.agents:
+            agent.together_share = together_share
         self.flooder: Flooder | None = None
         self.world.submit("run0", items, attached)
 

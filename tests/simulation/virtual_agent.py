@@ -18,6 +18,7 @@ from tests.simulation.standstill import Standstill
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.virtual_courier import VirtualCourier
 from tests.simulation.virtual_executor import Slot, VirtualExecutor, about
+from tests.support.heard_log import HeardLog
 from wire import record
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
@@ -30,7 +31,16 @@ from wire.messages.residency import Residency
 from wire.messages.state import Capabilities, DeviceState, LastWork, OrchestratorState
 from wire.messages.telemetry import Telemetry
 
-LIMITS = AgentLimits(load_floor_s=20.0, execute_floor_s=20.0, evict_s=20.0, patience=2.0)
+LIMITS = AgentLimits(
+    load_floor_s=20.0,
+    execute_floor_s=20.0,
+    evict_s=20.0,
+    patience=2.0,
+    group_s=1.0,  # several tasks in one go, as long as they take here
+    group_tasks=4,
+)
+TOGETHER = (happened.FrameArrived, happened.TaskExecuted, happened.CommandsArrived)
+TOGETHER_S = 0.002  # so long some of these wait for what comes next
 SUPERVISED_S = 3.0  # until a process that ended by itself is started again
 COMPUTE_S = 0.02
 TIMER_S = 1e-6  # no timer is finer: less may be left, after a clock has jumped, than it can tell
@@ -56,6 +66,7 @@ class VirtualAgent:
         self.note: LastWork | None = None  # on disk too
         self.deaths: list[float] = []  # when it ended over its work
         self.boots = self.connections = 0
+        self.together_share = 0.0  # of what happens, to be handled with what happens next
         self.supervised = True  # started again when it ends by itself
         self.boot = self.met = ""
         self.running = False
@@ -71,6 +82,8 @@ class VirtualAgent:
     def _forget_process(self) -> None:
         self.still.forget()
         self.machine = AgentMachine(self.name, self.capabilities, LIMITS)
+        self.log = HeardLog.of(self.machine)
+        self.come: list[happened.Event] = []  # not handled yet
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
         self.generation = 0
@@ -81,7 +94,6 @@ class VirtualAgent:
         self.released: set[ActivationId] = set()
         self.cancelled: list[cmd.Cancel] = []
         self.tick = 0
-        self.last_seq = 0
 
     # life
 
@@ -203,32 +215,45 @@ class VirtualAgent:
         self.feed(happened.Ticked())
 
     def feed(self, event: happened.Event) -> None:
+        """Handled now, or with what comes next."""
         if not self.running:
             return
         self.seen[type(event).__name__] += 1
-        instructions = self.machine.handle(event, self.now)
+        self.come.append(event)
+        if isinstance(event, TOGETHER) and self._waits_for_more():
+            self.later(TOGETHER_S, self._turn)
+        else:
+            self._turn()
+
+    def _waits_for_more(self) -> bool:
+        return self.together_share > 0 and self.random.random() < self.together_share
+
+    def _turn(self) -> None:
+        events, self.come = self.come, []
+        if not (self.running and events):
+            return
+        instructions = self.machine.handle_all(events, self.now)
         if self.world.is_to_validate():
             self.machine.validate()
-        self._check_reports(event, self._note_events())
+        self._check_reports(events, self._note_events())
         for instruction in instructions:
             getattr(self, f"_do_{type(instruction).__name__}")(instruction)
-        self._set_alarm(isinstance(event, happened.Ticked))
+        self._set_alarm(all(isinstance(event, happened.Ticked) for event in events))
 
     def _note_events(self) -> list[dev.DeviceEvent]:
-        fresh = self.machine._agent.log.since(self.last_seq)
-        self.last_seq = max([self.last_seq, *(seq for seq, _ in fresh)])
-        self.history += [(self.world.clock.now, event) for _, event in fresh]
-        return [event for _, event in fresh]
+        heard = self.log.heard()
+        self.history += [(self.world.clock.now, event) for event in heard]
+        return heard
 
-    def _check_reports(self, event: happened.Event, said: list[dev.DeviceEvent]) -> None:
+    def _check_reports(self, events: list[happened.Event], said: list[dev.DeviceEvent]) -> None:
         """Rule 6: it says what it holds after a (re)connect and to a new generation, by itself."""
-        generation = _generation_in(event)
-        anew = isinstance(event, (happened.Connected, happened.StateCleared))
+        generation = max(map(_generation_in, events))
+        anew = any(isinstance(each, happened.Connected | happened.StateCleared) for each in events)
         news = generation > self.generation or anew
         self.generation = max(self.generation, generation)
         if news and self.connected and self.running:
             told_all = any(isinstance(each, dev.Inventory) for each in said)
-            assert told_all, f"{self.name} does not say what it holds after {event}"
+            assert told_all, f"{self.name} does not say what it holds after {events}"
 
     def _set_alarm(self, ticked: bool) -> None:
         wake = self.machine.wake_at()
@@ -425,7 +450,8 @@ class VirtualAgent:
         agent = self.machine._agent
         spooled = sum(head.nbytes for _, head in self.spool.values())
         assert spooled <= self.capabilities.hold_nbytes, f"{self.name}'s spool overflows"
-        if self.memory is not None and not self.executor.busy and not agent.stopping:
+        quiet = not (self.executor.busy or agent.stopping or self.come)
+        if self.memory is not None and quiet:
             assert self._is_listed(self.machine.assignment), f"{self.name} keeps what is unlisted"
         assert agent.held.nbytes <= self.capabilities.hold_nbytes, f"{self.name} holds too much"
         assert sum(self.disk.values()) <= self.capabilities.disk_budget_nbytes
@@ -433,10 +459,10 @@ class VirtualAgent:
         held = {(name, "output") for name in agent.held.outputs}
         inputs = agent.held.inputs
         held |= {(name, f"input of {entry.sender}") for name, entry in inputs.items()}
-        needs = agent.slot.task.needs if agent.slot.task else None
-        left = [slot for slot in self.spool.keys() - held if slot[0] != needs]
+        needs = {task.needs for task in agent.slot.running}
+        left = [slot for slot in self.spool.keys() - held if slot[0] not in needs]
         assert held <= self.spool.keys(), f"{self.name}'s spool lacks something"
-        assert not left, f"{self.name}'s spool leaks {left}"
+        assert self.come or not left, f"{self.name}'s spool leaks {left}"
 
     def _is_listed(self, assignment: Assignment | None) -> bool:
         """Whether what is in memory is what this assignment lists."""

@@ -5,6 +5,7 @@ twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Protocol
@@ -54,6 +55,7 @@ class VirtualExecutor:
         self.memory: PartitionAssignment | None = None
         self.busy = False
         self.computed: set[tuple[int, TaskId]] = set()  # with the generation that had it so
+        self.groups: Counter[int] = Counter()  # how often so many tasks were begun in one go
 
     def load(self, each: told.Load) -> None:
         disk = self.process.disk
@@ -100,29 +102,51 @@ class VirtualExecutor:
         assert self.memory is not None
         assert self.memory.partition == each.assigned.partition, "runs on what is loaded"
         assert not self.busy
-        once = (self.process.machine._agent.generation, each.task)
-        assert once not in self.computed, f"{self.process.name} computes {each.task} again"
+        self.groups[len(each.group)] += 1
+        for entry in each.group:
+            once = (self.process.machine._agent.generation, entry.task)
+            assert once not in self.computed, f"{self.process.name} computes {entry.task} again"
+            assert (entry.task.needs, f"input of {entry.sender}") in self.process.spool
+        self._next(each, each.group)
+
+    def _next(self, each: told.Execute, rest: tuple[told.TaskInput, ...]) -> None:
+        """One after another; what ruins the partition is the last."""
+        if not rest or self.memory is None:
+            return
+        task = rest[0].task
         self.busy = True
-        value, head = self.process.spool[each.task.needs, f"input of {each.sender}"]
-        self.process.note = LastWork(self.process.boot, task=each.task)
-        if self.process.dies_of(each.task):
+        value, head = self.process.spool[task.needs, f"input of {rest[0].sender}"]
+        self.process.note = LastWork(self.process.boot, task=task)
+        if self.process.dies_of(task):
             self._lasting(self.process.compute_s / 2, self.process.die)
             return
-        seconds = self.process.compute_s * (each.task.last - each.task.first + 1)
-        self._lasting(seconds, lambda: self._executed(each, value, head, seconds))
+        seconds = self.process.compute_s * (task.last - task.first + 1)
+        self._lasting(seconds, lambda: self._executed(each, rest, value, head, seconds))
 
     def _rest(self) -> None:
         self.busy, self.process.note = False, LastWork(self.process.boot)
 
-    def _executed(self, each: told.Execute, value: str, head: FrameHead, seconds: float) -> None:
-        self._rest()
-        task = each.task
+    def _executed(
+        self,
+        each: told.Execute,
+        rest: tuple[told.TaskInput, ...],
+        value: str,
+        head: FrameHead,
+        seconds: float,
+    ) -> None:
+        if len(rest) == 1:
+            self._rest()
+        task = rest[0].task
         for fault in ("failing", "fatal"):
             if self._has(fault):
                 fatal = fault == "fatal"
-                self.memory = None if fatal else self.memory
+                if fatal:
+                    self.memory = None
+                    self._rest()
                 failed = happened.ExecutionFailed(each.number, task, "compute_failed", fault, fatal)
                 self.process.feed(failed)
+                if not fatal:
+                    self._next(each, rest[1:])
                 return
         emitted = FrameHead(
             head.model,
@@ -138,6 +162,7 @@ class VirtualExecutor:
         self.process.spool[task.makes, "output"] = (made, emitted)
         done = happened.TaskExecuted(each.number, task, emitted, 0.0, seconds, 0.0, ())
         self.process.feed(done)
+        self._next(each, rest[1:])
 
     def _has(self, fault: str) -> bool:
         """Whether it is to fail so now; once each."""

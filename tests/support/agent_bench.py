@@ -264,7 +264,7 @@ class Bench:
 
     @property
     def running(self) -> TaskId:
-        """The task that was begun last, and nothing since."""
+        """The first of the tasks that were begun last, and nothing since."""
         assert isinstance(self.begun, told.Execute)
         return self.begun.task
 

@@ -38,7 +38,9 @@ class TaskStarted:
 @dataclass(frozen=True, slots=True)
 class TaskDone:
     """`parked`: no dependent was known, the output is kept here; else it goes to `to`. Bytes are
-    of whole frames; raw bytes are of the tensors before encoding."""
+    of whole frames; raw bytes are of the tensors before encoding. `started_s` is the clock's
+    reading when its turn came. That it was received and started is said in its own events only if
+    they go out before this one."""
 
     type: ClassVar[str] = "task_done"
     task: TaskId
@@ -52,6 +54,7 @@ class TaskDone:
     output_raw_nbytes: int
     parked: bool = False
     to: str | None = None
+    started_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from bus.link import Link
 from bus.vital_thread import VitalThread
 from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
 from edge_agent.adapters.runtime.deflating import Deflating
-from edge_agent.adapters.runtime.frame_tensors import Emitted, emit, open_frame, values_of
+from edge_agent.adapters.runtime.frame_tensors import emit, open_frame, values_of
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.onnx_runtime import import_runtime
 from edge_agent.adapters.store.cache import BlobCache
@@ -33,12 +34,14 @@ from wire.errors import (
     LoadFailed,
     OverBudget,
 )
+from wire.frame_head import FrameHead
 from wire.ids import PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
 
 UNVERIFIED_S = 86_400.0  # a cached blob is hashed again in idle time after a day
 SWAPPING_S = 60.0  # a partition that another follows sooner is one of several that take turns
 RATED_NBYTES = 1 << 20  # a smaller load shows what any load costs, and no rate
+TELL_S = 0.005  # for so long answers of a group may wait for each other
 
 _log = logging.getLogger("crowdpipe.agent.executor")
 
@@ -57,9 +60,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What one task made, and how long it took. Seconds per segment, streaming included."""
+    """What one task made, when its turn came (`time.monotonic`), and how long it took. Seconds per
+    segment, streaming included."""
 
-    emitted: Emitted
+    emitted: FrameHead
+    began_s: float
     decode_s: float
     compute_s: float
     encode_s: float
@@ -153,10 +158,11 @@ class Executor:
         self._jobs.put(lambda: self._unload(number, partition))
 
     def execute(
-        self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
+        self, number: int, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
     ) -> None:
-        """Run the task on `sender`'s copy of its input."""
-        self._jobs.put(lambda: self._execute(number, task, assigned, sender))
+        """Run each task on its sender's copy of its input, one after another. One that ruins the
+        partition is the last that is answered."""
+        self._jobs.put(lambda: self._execute_group(number, assigned, group))
 
     def verify_in_idle_time(self) -> None:
         """Hash the blob that was verified longest ago, if that is a day, and so what was prepared;
@@ -263,35 +269,52 @@ class Executor:
 
     # --- executing ----------------------------------------------------------------------------
 
-    def _execute(
-        self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
+    def _execute_group(
+        self, number: int, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
     ) -> None:
+        """Answers go together, so that the main thread does not take this one's turns between
+        short tasks, and what they made can travel together."""
+        answers: list[Callable[[], None]] = []
+        told_s, left = time.monotonic(), len(group)
+        for task, sender in group:
+            answers.append(self._answer_to(number, task, assigned, sender))
+            left -= 1
+            fatal = self._partition is None
+            if fatal or not left:
+                self._note.rest()
+            if fatal or not left or time.monotonic() - told_s >= TELL_S:
+                for answer in answers:
+                    answer()
+                answers, told_s = [], time.monotonic()
+            if fatal:
+                return
+
+    def _answer_to(
+        self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
+    ) -> Callable[[], None]:
+        """Run it, and say how to tell what came of it."""
+        self._note.running(task)
         try:
-            executed = self._execute_noted(task, assigned, sender)
+            executed = self._execute_now(task, assigned, sender)
         except CrowdpipeError as error:
             # A segment that cannot be loaded again (streaming) is the partition's fault.
             fatal = isinstance(error, (LoadFailed, BlobCorrupt))
-            self._fail(number, task, error, fatal)
+            return self._failure(number, task, error, fatal)
         except MemoryError:
-            self._fail(number, task, ComputeFailed("the device ran out of memory"), fatal=True)
+            error = ComputeFailed("the device ran out of memory")
+            return self._failure(number, task, error, fatal=True)
         except Exception as error:  # a fault of ours: see above
             _log.exception("executing %s", task)
             reason = f"executing failed: {error or type(error).__name__}"
-            self._fail(number, task, ComputeFailed(reason), fatal=False)
-        else:
-            self._listener.task_executed(number, task, executed)
+            return self._failure(number, task, ComputeFailed(reason), fatal=False)
+        return partial(self._listener.task_executed, number, task, executed)
 
-    def _fail(self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
+    def _failure(
+        self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
+    ) -> Callable[[], None]:
         if fatal:
             self._drop()
-        self._listener.execution_failed(number, task, error, fatal)
-
-    def _execute_noted(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
-        self._note.running(task)
-        try:
-            return self._execute_now(task, assigned, sender)
-        finally:
-            self._note.rest()
+        return partial(self._listener.execution_failed, number, task, error, fatal)
 
     def _execute_now(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
         partition = self._partition
@@ -312,7 +335,8 @@ class Executor:
         self._cost_done += sum(segment.cost for segment in assigned.segments)
         self._cost_s += computed_s - decoded_s
         return Executed(
-            emitted=emitted,
+            emitted=emitted.header,
+            began_s=began_s,
             decode_s=decoded_s - began_s,
             compute_s=computed_s - decoded_s,
             encode_s=encoded_s - computed_s,

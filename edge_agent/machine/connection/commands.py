@@ -51,8 +51,8 @@ def _send(agent: Agent, command: Send, now: float) -> None:
 
 def _is_coming(agent: Agent, output: ActivationId) -> bool:
     """Whether a task that waits or runs here will produce it."""
-    task = agent.slot.task
-    running = agent.held.inputs.get(task.needs) if task and task.makes == output else None
+    task = agent.slot.maker_of(output)
+    running = agent.held.inputs.get(task.needs) if task else None
     if running is not None and running.life.state == "running":
         return True
     for record in agent.partitions.makers_of(output.cut):

@@ -111,7 +111,7 @@ def gathered_at(agent: Agent) -> float:
     if agent.stopping or log.pressing or log.unsent_since is None:
         return 0.0
     latest = log.unsent_since + limits.gather_busy_s
-    if agent.slot.task is not None:
+    if agent.slot.running:
         return latest
     return min(latest, log.newest_at + limits.gather_s)
 

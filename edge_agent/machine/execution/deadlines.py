@@ -1,18 +1,18 @@
 """Loading, running and evicting have a limit in time; this is what happens at it.
 
 A native call that never returns cannot be stopped from within its process, and nothing else may
-use the memory meanwhile. So at the limit the partition fails as `timed_out`, and a running task
-with it; the agent drains for `stop_s`, in which the outputs that it holds can still be sent,
-publishes `offline` and ends with that error. Its supervisor starts it again (ADR 10). Loads,
-evictions and tasks are numbered: an answer that comes after its limit carries an outdated number,
-is counted and changes nothing. Time in which the whole process was suspended (a phone in Doze, a
-stopped process) does not count.
+use the memory meanwhile. So at the limit the partition fails as `timed_out`, and with it the task
+that was being computed; the agent drains for `stop_s`, in which the outputs that it holds can still
+be sent, publishes `offline` and ends with that error. Its supervisor starts it again (ADR 10).
+Loads, evictions and tasks are numbered: an answer that comes after its limit carries an outdated
+number, is counted and changes nothing. Time in which the whole process was suspended (a phone in
+Doze, a stopped process) does not count.
 """
 
 from __future__ import annotations
 
 from edge_agent.machine.connection.connecting import begin_to_stop
-from edge_agent.machine.execution.tasks import task_failed
+from edge_agent.machine.execution.tasks import task_failed, wait_again
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import Answer, TaskExecuted
 from edge_agent.machine.records.instructions import ForgetFrame
@@ -47,11 +47,12 @@ def expire(agent: Agent, now: float) -> None:
     failure = Failure(TimedOut.kind, _reason(agent, now))
     agent.counts["never_answered"] += 1
     record = agent.occupant()
-    task = slot.abandon()
+    tasks = slot.abandon()
+    wait_again(agent, tasks[1:], now)
     if record is not None:
         agent.partitions.fail(record, failure, now)
-    if task is not None:
-        task_failed(agent, task, failure, now)
+    if tasks:
+        task_failed(agent, tasks[0], failure, now)
     agent.failure = failure
     begin_to_stop(agent, failure.reason, now)
 

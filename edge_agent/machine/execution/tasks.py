@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from edge_agent.machine.frames import room
@@ -11,8 +12,9 @@ from edge_agent.machine.frames.routes import dependent_of, forward
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import ExecutionFailed, TaskExecuted
 from edge_agent.machine.records.held_frames import HeldInput, HeldOutput
-from edge_agent.machine.records.instructions import Execute, ForgetFrame
+from edge_agent.machine.records.instructions import Execute, ForgetFrame, TaskInput
 from edge_agent.machine.records.partitions import Partition
+from edge_agent.machine.records.slot import Running
 from edge_agent.machine.records.transitions import life_of
 from wire.errors import InvalidInput
 from wire.frame_head import TensorHead
@@ -22,15 +24,35 @@ from wire.messages.residency import Failure
 
 
 def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Execute:
+    """Begin its task, and with it those behind it that are short, wait already, and have room."""
+    group = [_begin(agent, record, entry, now)]
+    most = agent.pace.group_tasks(record)
+    while len(group) < most:
+        following = agent.held.next_startable(record.key)
+        if following is None or not room.fits_output(agent, record, following, len(group)):
+            break
+        group.append(_begin(agent, record, following, now))
+    limit_s = agent.pace.execute_limit_s(record, len(group))
+    number = agent.slot.execute(group, now, limit_s)
+    _tell_start(agent, now)
+    inputs = tuple(TaskInput(each.task, each.sender) for each in group)
+    return Execute(number, record.assigned, inputs)
+
+
+def _begin(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Running:
     task = task_of(record, entry)
     agent.held.move_input(entry, "running", now, "its partition is free")
-    limit_s = agent.pace.execute_limit_s(record)
-    waited_s = max(0.0, now - entry.arrived_at)
-    number = agent.slot.execute(task, entry.sender, waited_s, now, limit_s)
+    return Running(task, entry.sender, entry.arrived_at)
+
+
+def _tell_start(agent: Agent, now: float) -> None:
+    """Of the task whose turn it is now: if the process ends over it, that one is to blame."""
+    task = agent.slot.task
+    if task is None:
+        return
     agent.report(TaskStarted(task, now))
     if agent.slot.tasks <= agent.limits.told_starts:
         agent.log.press()
-    return Execute(number, task, record.assigned, entry.sender)
 
 
 def task_of(record: Partition, entry: HeldInput) -> TaskId:
@@ -40,57 +62,75 @@ def task_of(record: Partition, entry: HeldInput) -> TaskId:
 
 def task_executed(agent: Agent, event: TaskExecuted, now: float) -> None:
     task = event.task
-    occupant = agent.slot.executed(task)
+    occupant, running = agent.slot.executed(task)
     record = agent.partitions.get(occupant.partition)
-    agent.pace.learn_task(record, occupant, event.compute_s)
+    all_s = event.decode_s + event.compute_s + event.encode_s
+    agent.pace.learn_task(record, occupant, event.compute_s, all_s)
     if record:
         record.segment_s = event.segment_s
-    entry = _still_wanted(agent, task)
+    entry = _still_wanted(agent, running)
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
         if task.makes not in agent.held.outputs:
             agent.instruct(ForgetFrame(task.makes, "output"))
+        _tell_start(agent, now)
         return
     output = _hold(agent, event, now)
     to = _route(agent, output, now)
-    agent.report(_done(agent, event, entry, output, to))
+    agent.report(_done(agent, event, entry, running, output, to))
     agent.finished.put((task.run, task.item, task.first, task.last), task.attempt)
     _leave(agent, entry, "done", now)
+    _tell_start(agent, now)
 
 
 def execution_failed(agent: Agent, event: ExecutionFailed, now: float) -> None:
-    occupant = agent.slot.executed(event.task)
+    occupant, running = agent.slot.executed(event.task)
     if event.fatal:
         _ruined(agent, event, now)
     # Where it failed is no news to whoever gave the wrong input.
     where = "" if event.kind == InvalidInput.kind else f"{occupant.partition}: "
     failure = Failure(event.kind, f"{where}{event.reason}")
-    task_failed(agent, event.task, failure, now, event.made)
+    task_failed(agent, running, failure, now, event.made)
+    _tell_start(agent, now)
 
 
 def task_failed(
-    agent: Agent, task: TaskId, failure: Failure, now: float, made: tuple[TensorHead, ...] = ()
+    agent: Agent, running: Running, failure: Failure, now: float, made: tuple[TensorHead, ...] = ()
 ) -> None:
     """Report it, unless the task was cancelled while it ran."""
-    entry = _still_wanted(agent, task)
+    entry = _still_wanted(agent, running)
     if entry is None:
         agent.counts["cancelled_outputs"] += 1
         return
     agent.counts[f"failed_{failure.kind}"] += 1
-    agent.report(TaskFailed(task, failure.kind, failure.reason, made))
+    agent.report(TaskFailed(running.task, failure.kind, failure.reason, made))
     _leave(agent, entry, "failed", now)
 
 
-def _still_wanted(agent: Agent, task: TaskId) -> HeldInput | None:
+def wait_again(agent: Agent, rest: Iterable[Running], now: float) -> None:
+    """These were begun in a group and not reached: their inputs wait as before."""
+    for running in rest:
+        entry = _still_wanted(agent, running)
+        if entry is None:
+            continue
+        if entry.again is not None:
+            agent.held.replace_head(entry, entry.again)
+            entry.again = None
+        to = "waiting" if agent.partitions.taking(entry.key) else "early"
+        agent.held.move_input(entry, to, now, "an earlier one of its group took the partition away")
+
+
+def _still_wanted(agent: Agent, running: Running) -> HeldInput | None:
     """The input of a task that just ended; None if it was cancelled while it ran. It may have come
     anew since: then that copy waits, and stays."""
-    entry = agent.held.inputs.get(task.needs)
+    needs = running.task.needs
+    entry = agent.held.inputs.get(needs)
     if entry is None:
-        agent.instruct(ForgetFrame(task.needs, "input"))
+        agent.instruct(ForgetFrame(needs, "input"))
     elif entry.life.state == "running":
         return entry
-    elif entry.sender != agent.slot.sender:
-        agent.instruct(ForgetFrame(task.needs, "input", agent.slot.sender))
+    elif entry.sender != running.sender:
+        agent.instruct(ForgetFrame(needs, "input", running.sender))
     return None
 
 
@@ -142,12 +182,18 @@ def _route(agent: Agent, output: HeldOutput, now: float) -> str | None:
 
 
 def _done(
-    agent: Agent, event: TaskExecuted, entry: HeldInput, output: HeldOutput, to: str | None
+    agent: Agent,
+    event: TaskExecuted,
+    entry: HeldInput,
+    running: Running,
+    output: HeldOutput,
+    to: str | None,
 ) -> TaskDone:
+    began_s = agent.slot.since if event.began_s is None else event.began_s
     return TaskDone(
         task=event.task,
         at_s=agent.now,
-        waited_s=agent.slot.waited_s,
+        waited_s=max(0.0, began_s - running.arrived_at),
         decode_s=event.decode_s,
         compute_s=event.compute_s,
         encode_s=event.encode_s,
@@ -156,6 +202,7 @@ def _done(
         output_raw_nbytes=output.head.raw_nbytes,
         parked=to is None,
         to=to,
+        started_s=began_s,
     )
 
 
@@ -163,6 +210,7 @@ def _ruined(agent: Agent, event: ExecutionFailed, now: float) -> None:
     """The partition is unusable and left memory. Its inputs stay: the orchestrator re-plans."""
     record = agent.occupant()
     assert agent.slot.partition is not None
+    wait_again(agent, agent.slot.give_back(), now)
     agent.slot.vacated(agent.slot.partition, None)
     if record is None:
         return

@@ -1,6 +1,6 @@
 """Room for frames: whether one more fits, and what is dropped if not.
 
-The frames held and the output of the running task stay within `hold_nbytes` together. Nobody
+The frames held and the outputs of running tasks stay within `hold_nbytes` together. Nobody
 reserved room for a frame that no partition takes, so such early frames are dropped first, the
 newest before the others. A task starts only when there is room for the largest output that it may
 make. What the orchestrator reserves is always enough for that; frames beyond it (outputs that went
@@ -27,11 +27,11 @@ def lacking_nbytes(agent: Agent, nbytes: int) -> int:
 
 
 def _promised_nbytes(agent: Agent) -> int:
-    """The most that the running task's output may take."""
+    """The most that the outputs of running tasks may take."""
     occupant = agent.slot.occupant
-    if occupant is None or agent.slot.task is None:
+    if occupant is None or not agent.slot.running:
         return 0
-    return _output_nbytes(agent, occupant)
+    return len(agent.slot.running) * _output_nbytes(agent, occupant)
 
 
 def _output_nbytes(agent: Agent, assigned: PartitionAssignment) -> int:
@@ -63,9 +63,7 @@ def _drop_early(agent: Agent, lacking: int, now: float) -> int:
 def has_room_for_output(agent: Agent, record: Partition, entry: HeldInput, now: float) -> bool:
     """Whether the task that takes `entry` may start: its output has room. False also if `entry`
     itself had to be dropped because nothing else could be."""
-    makes = agent.held.outputs.get(record.makes(entry.name))
-    replaced = makes.head.nbytes if makes else 0
-    lacking = lacking_nbytes(agent, _output_nbytes(agent, record.assigned) - replaced)
+    lacking = _lacking_for_output(agent, record, entry)
     if lacking > 0:
         lacking = _drop_early(agent, lacking, now)
     if lacking <= 0:
@@ -76,6 +74,19 @@ def has_room_for_output(agent: Agent, record: Partition, entry: HeldInput, now: 
     if now < agent.slot.lacking_room_since + agent.limits.room_s:
         return False
     return _drop_waiting(agent, lacking, entry, now)
+
+
+def fits_output(agent: Agent, record: Partition, entry: HeldInput, begun: int) -> bool:
+    """Whether there is room for its output beside those of so many others of its group."""
+    promised = begun * _output_nbytes(agent, record.assigned)
+    return _lacking_for_output(agent, record, entry) + promised <= 0
+
+
+def _lacking_for_output(agent: Agent, record: Partition, entry: HeldInput) -> int:
+    """What it replaces makes room for it."""
+    makes = agent.held.outputs.get(record.makes(entry.name))
+    replaced = makes.head.nbytes if makes else 0
+    return lacking_nbytes(agent, _output_nbytes(agent, record.assigned) - replaced)
 
 
 def _drop_waiting(agent: Agent, lacking: int, entry: HeldInput, now: float) -> bool:

@@ -40,8 +40,8 @@ def _check_input(agent: Agent, entry: HeldInput, name: object) -> None:
     check(state in ("early", "waiting", "running"), f"input {name} is {state}", entry.life)
     check(entry.again is None or state == "running", f"{name} came again and waits", entry.life)
     if state == "running":
-        task = agent.slot.task
-        check(task is not None and task.needs == name, f"{name} runs in no slot", entry.life)
+        runs = any(task.needs == name for task in agent.slot.running)
+        check(runs, f"{name} runs in no slot", entry.life)
     elif state == "waiting":
         check(agent.partitions.taking(entry.key), f"{name} waits for no partition", entry.life)
     else:

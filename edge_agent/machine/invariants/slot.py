@@ -16,7 +16,9 @@ def check_slot(agent: Agent) -> None:
     check(timed == (slot.busy is not None and not slot.stuck), "what is under way is timed", slot)
     check(not slot.stuck or slot.busy, "what is stuck stays busy", slot)
     running = slot.busy == "executing" and not slot.stuck
-    check((slot.task is not None) == running, "a task runs exactly while it executes", slot)
+    check(bool(slot.running) == running, "a task runs exactly while it executes", slot)
+    most = agent.limits.group_tasks
+    check(len(slot.running) <= most, f"more than {most} tasks in one go", slot)
     check(slot.lacking_room_since is None or slot.busy is None, "a busy slot waits for room", slot)
     in_memory = [record for record in agent.partitions if record.life.state in IN_MEMORY]
     check(len(in_memory) <= 1, f"more than one partition in memory: {in_memory}", slot)

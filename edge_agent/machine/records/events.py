@@ -161,7 +161,7 @@ class PartitionGone:
 @dataclass(frozen=True, slots=True)
 class TaskExecuted:
     """The output lies in the spool as an output under `task.makes`. `emitted` is the frame's
-    head there."""
+    head there. `began_s` is when its turn came, on the machine's clock; None: when it was told."""
 
     number: int
     task: TaskId
@@ -170,6 +170,7 @@ class TaskExecuted:
     compute_s: float
     encode_s: float
     segment_s: tuple[float, ...]
+    began_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """What the agent's machine instructs its shell to do, in order.
 
 Whatever takes time is answered by an event: `FetchBlob` by `BlobFetched` or `FetchFailed`, `Load`
-by `PartitionReady` or `LoadRefused`, `Unload` by `PartitionGone`, `Execute` by `TaskExecuted` or
-`ExecutionFailed`, `RemoveBlobs` by `BlobsRemoved`. At most one of Load, Unload and Execute is under
-way at a time, and at most one FetchBlob per digest. Load, Unload and Execute are numbered, and
-their answers carry the number back.
+by `PartitionReady` or `LoadRefused`, `Unload` by `PartitionGone`, each task of an `Execute` by
+`TaskExecuted` or `ExecutionFailed`, `RemoveBlobs` by `BlobsRemoved`. At most one of Load, Unload
+and Execute is under way at a time, and at most one FetchBlob per digest. Load, Unload and Execute
+are numbered, and their answers carry the number back.
 """
 
 from __future__ import annotations
@@ -70,14 +70,26 @@ class Unload:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskInput:
+    """A task, and whose copy of its input in the spool it takes."""
+
+    task: TaskId
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
 class Execute:
-    """Run a task on the loaded partition: `sender`'s copy of its input from the spool, output into
-    the spool."""
+    """Run these tasks on the loaded partition one after another, outputs into the spool. Each is
+    answered, but none after one that failed for good: that one took the partition with it."""
 
     number: int
-    task: TaskId
     assigned: PartitionAssignment
-    sender: str
+    group: tuple[TaskInput, ...]
+
+    @property
+    def task(self) -> TaskId:
+        """The first of them."""
+        return self.group[0].task
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +186,6 @@ _SHOWN = ("task", "partition", "digest", "activation", "side", "to", "reason")
 def in_words(instruction: Instruction) -> str:
     """As logs show it: what is to be done, and to what."""
     shown = [str(getattr(instruction, name)) for name in _SHOWN if hasattr(instruction, name)]
+    if isinstance(instruction, Execute) and len(instruction.group) > 1:
+        shown.append(f"and {len(instruction.group) - 1} more")
     return " ".join([type(instruction).__name__, *shown])

@@ -18,6 +18,10 @@ class AgentLimits:
     # after the newest, and while a task runs, whose end will follow, so long after the first.
     gather_s: float = 0.02
     gather_busy_s: float = 0.1
+    # Tasks that take less than `group_s` together are executed in one go, at most so many: each
+    # change between threads and each message costs as much as a small task.
+    group_s: float = 0.02
+    group_tasks: int = 32
     # After a load, so many starts of tasks are told at once: who took over from a device that died
     # may die of the same, and then nothing that waits is told any more.
     told_starts: int = 8

@@ -56,6 +56,7 @@ class Partition:
     fetched_nbytes: int = 0  # to be fetched since it was loaded last
     refetches: int = 0  # loads that found rotten blobs, since it was listed last
     slowest_task_s: float = 0.0  # in this boot
+    task_s: float | None = None  # what a task takes with its codec, of late; None before the first
     slowest_load_s: float = 0.0  # in this boot
     segment_s: tuple[float, ...] = ()  # of the last task, by segment
 

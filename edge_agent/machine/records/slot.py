@@ -2,20 +2,33 @@
 
 At most one partition is here, from the instruction to load until the shell says that it is gone
 (invariant 3), and at most one of loading, executing and evicting is under way. Each has a number
-and a limit in time. What was abandoned at its limit may still use the memory, so the slot stays
+and a limit in time. Short tasks are executed several in one go, one after another, and each is
+answered by itself. What was abandoned at its limit may still use the memory, so the slot stays
 busy for good, and answers that carry its number are ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from edge_agent.machine.records.cache import Cache
-from wire.ids import PartitionId, TaskId
+from wire.ids import ActivationId, PartitionId, TaskId
 from wire.lifecycle import IllegalTransition
 from wire.messages.assignment import PartitionAssignment
 
 Work = Literal["loading", "executing", "evicting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A task that was begun and not answered: whose copy of its input it takes, and when that
+    came."""
+
+    task: TaskId
+    sender: str
+    arrived_at: float
 
 
 class Slot:
@@ -24,19 +37,26 @@ class Slot:
         self.occupant: PartitionAssignment | None = None  # its blobs are pinned in the cache
         self.streamed = False  # of the occupant
         self.busy: Work | None = None  # None: an answer is not waited for; needs an occupant
-        self.task: TaskId | None = None  # set while a task runs that was not abandoned
-        self.sender = ""  # of the last task's input
+        self.running: dict[TaskId, Running] = {}  # in their order, unless they were abandoned
         self.tasks = 0  # begun since the occupant was loaded
         self.number = 0  # of the last work that began, or above it if that was abandoned
         self.since = 0.0  # when that work began
         self.deadline: float | None = None  # set while busy, unless stuck
         self.stuck = False  # the work was abandoned; it stays busy for good
         self.lacking_room_since: float | None = None  # a task waits for room for its output
-        self.waited_s = 0.0  # how long the input of the last task waited to be run
 
     @property
     def partition(self) -> PartitionId | None:
         return self.occupant.partition if self.occupant else None
+
+    @property
+    def task(self) -> TaskId | None:
+        """The one that is being computed, unless it was abandoned."""
+        return next(iter(self.running), None)
+
+    def maker_of(self, output: ActivationId) -> TaskId | None:
+        """The running task that makes it."""
+        return next((task for task in self.running if task.makes == output), None)
 
     def load(
         self, assigned: PartitionAssignment, streamed: bool, now: float, limit_s: float
@@ -53,12 +73,10 @@ class Slot:
             raise self._illegal("evict")
         return self._begin("evicting", now, limit_s)
 
-    def execute(
-        self, task: TaskId, sender: str, waited_s: float, now: float, limit_s: float
-    ) -> int:
-        if self.occupant is None or self.busy is not None:
-            raise self._illegal(f"execute {task}")
-        self.task, self.sender, self.waited_s = task, sender, waited_s
+    def execute(self, group: Sequence[Running], now: float, limit_s: float) -> int:
+        if self.occupant is None or self.busy is not None or not group:
+            raise self._illegal(f"execute {', '.join(str(each.task) for each in group)}")
+        self.running = {each.task: each for each in group}
         self.tasks += 1
         return self._begin("executing", now, limit_s)
 
@@ -73,23 +91,34 @@ class Slot:
         if self.deadline is not None:
             self.deadline += seconds
 
-    def abandon(self) -> TaskId | None:
-        """At the limit: answers with this number are ignored. The task that ran, if any."""
+    def abandon(self) -> list[Running]:
+        """At the limit: answers with this number are ignored. The tasks that ran; the first of them
+        was being computed."""
         self.number += 1
         self.deadline, self.stuck = None, True
-        task, self.task = self.task, None
-        return task
+        tasks, self.running = list(self.running.values()), {}
+        return tasks
 
     def loaded(self, partition: PartitionId) -> PartitionAssignment:
         return self._finish("loading", partition)
 
-    def executed(self, task: TaskId) -> PartitionAssignment:
-        if self.task != task:
+    def executed(self, task: TaskId) -> tuple[PartitionAssignment, Running]:
+        """It ended, in whichever way; with the last of its group the slot is free again."""
+        if self.task != task or self.occupant is None:
             raise self._illegal(f"finish {task}")
-        assert self.occupant is not None
-        occupant = self._finish("executing", self.occupant.partition)
-        self.task = None
-        return occupant
+        running = self.running.pop(task)
+        if self.running:
+            self.tasks += 1
+        else:
+            self._finish("executing", self.occupant.partition)
+        return self.occupant, running
+
+    def give_back(self) -> list[Running]:
+        """Those of the group that were not reached and never will be."""
+        rest, self.running = list(self.running.values()), {}
+        if rest and self.occupant is not None:
+            self._finish("executing", self.occupant.partition)
+        return rest
 
     def vacated(self, partition: PartitionId, work: Work | None) -> PartitionAssignment:
         """It left memory as the end of `work`: evicted, not loaded, or ruined by a task."""

@@ -33,7 +33,7 @@ TABLE: dict[Kind, dict[str, frozenset[str]]] = {
         "arrived": frozenset({"early", "waiting", "dropped"}),
         "early": frozenset({"waiting", "dropped", "cancelled", "done"}),
         "waiting": frozenset({"running", "early", "dropped", "cancelled"}),
-        "running": frozenset({"done", "failed", "cancelled"}),
+        "running": frozenset({"done", "failed", "cancelled", "waiting", "early"}),
         "done": frozenset(),
         "failed": frozenset(),
         "dropped": frozenset(),
@@ -48,7 +48,8 @@ TABLE: dict[Kind, dict[str, frozenset[str]]] = {
         "replaced": frozenset(),
     },
 }
-"""An agent's `online` is the broker's view. A task is named by its input, and `arrived` by it. A
+"""An agent's `online` is the broker's view. A task is named by its input, and `arrived` by it; one
+that was begun in a group waits again if an earlier one of the group took the partition with it. A
 partition that leaves memory is `waiting` until its blobs are looked at again."""
 
 

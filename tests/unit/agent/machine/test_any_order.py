@@ -13,6 +13,7 @@ from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, MIB, head, partition, route
 from tests.support.effort import schedules
+from tests.support.heard_log import HeardLog
 from wire.ids import ActivationId
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, Limits, PartitionAssignment
@@ -58,6 +59,7 @@ class AnyOrder(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.machine = AgentMachine("phone", ROOM, LIMITS)
+        self.log = HeardLog.of(self.machine)
         self.now = 0.0
         self.inputs: set[tuple[ActivationId, str]] = set()  # with their senders
         self.outputs: set[ActivationId] = set()
@@ -66,13 +68,13 @@ class AnyOrder(RuleBasedStateMachine):
         self.removing: list[tuple[str, ...]] = []
         self.loaded: PartitionAssignment | None = None
         self.doing: told.Load | told.Unload | told.Execute | None = None
+        self.group: list[told.TaskInput] = []  # of what is executed, those that were not answered
         self.disk: dict[str, int] = {}
         self.ended: set[ActivationId] = set()
         self.cancelled: set[str] = set()
         self.online = False
         self.stamp = 0
         self.connections = 0
-        self.seq = 0
         self.do(happened.Started("boot", {}))
 
     # what the shell does with instructions
@@ -85,9 +87,8 @@ class AnyOrder(RuleBasedStateMachine):
             self._carry_out(instruction)
 
     def _account(self) -> None:
-        for seq, event in self.machine._agent.log.since(self.seq):
+        for event in self.log.heard():
             self._note(event)
-            self.seq = seq
 
     def _note(self, event: DeviceEvent) -> None:
         if isinstance(event, FrameDropped):
@@ -128,8 +129,9 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             assert self.loaded is not None
             assert instruction.assigned.segments == self.loaded.segments
-            copy = (instruction.task.needs, instruction.sender)
-            assert copy in self.inputs, "its input is held"
+            copies = {(each.task.needs, each.sender) for each in instruction.group}
+            assert copies <= self.inputs, "its input is held"
+            self.group = list(instruction.group)
         self.doing = instruction
 
     def _remove(self, instruction: told.RemoveBlobs) -> None:
@@ -209,17 +211,22 @@ class AnyOrder(RuleBasedStateMachine):
         elif isinstance(doing, told.Unload):
             self.loaded = None
             self.do(happened.PartitionGone(doing.number, doing.partition, 0.0, 0))
-        elif doing is not None and how == "well":
-            self.outputs.add(doing.task.makes)
-            emitted = head(doing.task.item, doing.task.makes.cut, run=doing.task.run)
-            self.do(happened.TaskExecuted(doing.number, doing.task, emitted, 0.0, 0.0, 0.0, ()))
         elif doing is not None:
-            self.loaded = None if how == "fatally" else self.loaded
-            self.do(
-                happened.ExecutionFailed(
-                    doing.number, doing.task, "compute_failed", "why", how == "fatally"
-                )
-            )
+            self._task_ends(doing, how)
+
+    def _task_ends(self, doing: told.Execute, how: str) -> None:
+        """The next one of the group; whatever ruins the partition is the last."""
+        number, task = doing.number, self.group.pop(0).task
+        if how == "fatally":
+            self.loaded, self.group = None, []
+        self.doing = doing if self.group else None
+        if how == "well":
+            self.outputs.add(task.makes)
+            emitted = head(task.item, task.makes.cut, run=task.run)
+            self.do(happened.TaskExecuted(number, task, emitted, 0.0, 0.0, 0.0, ()))
+        else:
+            fatal = how == "fatally"
+            self.do(happened.ExecutionFailed(number, task, "compute_failed", "why", fatal))
 
     def _load_ends(self, load: told.Load, how: str) -> None:
         if how == "well":
@@ -270,7 +277,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(behind=st.integers(0, 5))
     def events_are_acknowledged(self, behind: int) -> None:
-        self._command(Acknowledge("boot", max(0, self.seq - behind)), Report())
+        self._command(Acknowledge("boot", max(0, self.log.last_seq - behind)), Report())
 
     @rule()
     def blobs_are_to_go(self) -> None:
@@ -286,8 +293,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def the_spool_is_what_the_machine_says(self) -> None:
         held = self.machine._agent.held
-        doing = self.doing if isinstance(self.doing, told.Execute) else None
-        running = {(doing.task.needs, doing.sender)} if doing is not None else set()
+        running = {(each.task.needs, each.sender) for each in self.group}
         inputs = {(name, entry.sender) for name, entry in held.inputs.items()}
         assert inputs <= self.inputs <= inputs | running
         assert set(held.outputs) == self.outputs

@@ -200,16 +200,31 @@ def test_at_the_logs_bound_what_only_informs_goes_and_the_gap_is_told() -> None:
     log = EventLog(bound=3, batch=10)
     failed = TaskFailed(TaskId("r", 0, 0, 1), "compute_failed", "why")
     received = FrameReceived(ActivationId("r", 0, 0), "s", 1, 0.0)
-    for event in (failed, received, received, failed):
+    for event in (failed, received, received):
         log.append(event, 0.0)
-    first, second = log.fresh("b", "c")
+    log.fresh("b", "c")
+    log.append(failed, 0.0)
+    log.fresh("b", "c")
+    first, second = log.repeated("b", "c")
     assert (first.first_seq, first.gone, len(first.events)) == (1, 0, 1)
     assert (second.first_seq, second.gone, second.events) == (3, 1, (received, failed))
     assert (log.dropped, log.lossy, log.full) == (1, True, False)
     log.append(failed, 0.0)
     assert log.full
+    log.fresh("b", "c")
     log.acknowledge(5)
     assert (len(log), log.full) == (0, False)
+
+
+def test_what_goes_before_it_was_sent_leaves_no_gap() -> None:
+    log = EventLog(bound=2, batch=10)
+    failed = TaskFailed(TaskId("r", 0, 0, 1), "compute_failed", "why")
+    received = FrameReceived(ActivationId("r", 0, 0), "s", 1, 0.0)
+    for event in (received, failed, failed):
+        log.append(event, 0.0)
+    (batch,) = log.fresh("b", "c")
+    assert (batch.first_seq, batch.gone, batch.events) == (1, 0, (failed, failed))
+    assert (log.dropped, log.lossy, log.full) == (1, True, True)
 
 
 def test_a_batch_that_nothing_unacknowledged_precedes_says_that_all_before_is_gone() -> None:
@@ -368,7 +383,27 @@ def test_what_a_task_made_is_on_its_way_before_its_events() -> None:
     assert bench.all_last(told.PublishEvents) == []
     bench.wait(0.02)
     batch = bench.the_last(told.PublishEvents).batch
-    assert [type(event) for event in batch.events] == [FrameReceived, TaskStarted, TaskDone]
+    assert [type(event) for event in batch.events] == [TaskDone]
+
+
+def test_the_end_of_a_task_says_what_was_not_sent_of_its_beginning() -> None:
+    bench = Bench(limits=AgentLimits(gather_s=0.02, gather_busy_s=0.1, told_starts=0))
+    bench.serve(A, routes=(route(2, "next"),))
+    bench.wait(1.0)
+    bench.arrive(0)
+    bench.arrive(1)
+    bench.arrive(0, attempt=1)  # while its first attempt runs: nothing says this by itself
+    bench.executed(bench.running)
+    bench.wait(0.1)
+    batch = bench.the_last(told.PublishEvents).batch
+    said = [(type(each), getattr(each, "activation", None)) for each in batch.events]
+    assert said == [
+        (FrameReceived, ActivationId("r", 1, 0)),
+        (FrameReceived, ActivationId("r", 0, 0)),
+        (TaskDone, None),
+        (TaskStarted, None),
+    ]
+    assert bench.reported(TaskDone)[0].started_s == bench.now - 0.1
 
 
 def test_what_a_barrier_waits_for_is_told_at_once() -> None:
@@ -377,9 +412,9 @@ def test_what_a_barrier_waits_for_is_told_at_once() -> None:
     bench.wait(1.0)
     bench.arrive(0)
     bench.executed(bench.running)
-    batch = bench.the_last(told.PublishEvents).batch
-    assert [type(event) for event in batch.events] == [FrameReceived, TaskStarted, TaskDone]
-    assert batch.events[-1].parked
+    (done,) = bench.the_last(told.PublishEvents).batch.events
+    assert isinstance(done, TaskDone)
+    assert done.parked
 
 
 def test_a_long_task_is_told_of_while_it_runs() -> None:

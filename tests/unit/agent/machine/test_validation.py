@@ -121,7 +121,7 @@ CORRUPTIONS: dict[str, tuple[Corrupt, str]] = {
     # the slot in memory
     "an empty slot that works": (setting("slot.occupant", None), "in an empty slot"),
     "work without a limit": (setting("slot.deadline", None), "is timed"),
-    "no task that executes": (setting("slot.task", None), "while it executes"),
+    "no task that executes": (setting("slot.running", {}), "while it executes"),
     "a busy slot that waits": (setting("slot.lacking_room_since", 1.0), "waits for room"),
     "two in memory": (
         of_record(1, lambda r: [r.life.move(s, 200.0) for s in ("loading", "resident")]),
@@ -182,7 +182,7 @@ CORRUPTIONS: dict[str, tuple[Corrupt, str]] = {
     "an unknown dependent": (lambda a: a.dependents.clear(), "dependents of cut"),
     "a generation": (setting("generation", 0), "was not noted"),
     "a memory": (setting("finished._bound", 0), "larger than its bound"),
-    "events that wait": (setting("log.unsent_since", 1.0), "without a time"),
+    "events that wait": (setting("log._unsent.since", 1.0), "without a time"),
     "an acknowledgement": (setting("log._acknowledged", 10**9), "never was"),
 }
 
