@@ -230,11 +230,17 @@ class Orchestrator:
         self._connection.start()
 
     def _turn(self) -> None:
-        """Wait for the next event or the next time that something is due; handle it."""
+        """Wait for the next event or the next time that something is due; handle it. All that
+        it says goes out together."""
         courier_at, wake_at = self._courier.wake_at(), self._machine.wake_at()
         due = (courier_at, wake_at, time.monotonic() + LOOK_S)
         due_at = min(each for each in due if each is not None)
         event = self._mailbox.get(max(0.0, due_at - time.monotonic()))
+        with self._connection.said_together():
+            self._act(event, courier_at)
+
+    def _act(self, event: Event | None, courier_at: float | None) -> None:
+        """On the event, and on what is due."""
         if event is not None:
             self._handle(event)
         now = time.monotonic()
