@@ -231,11 +231,16 @@ class Orchestrator:
 
     def _turn(self) -> None:
         """Wait for the next event or the next time that something is due; handle it, and what waits
-        behind it."""
+        behind it. All that it says goes out together."""
         courier_at, wake_at = self._courier.wake_at(), self._machine.wake_at()
         due = (courier_at, wake_at, time.monotonic() + LOOK_S)
         due_at = min(each for each in due if each is not None)
         events = self._mailbox.take(max(0.0, due_at - time.monotonic()))
+        with self._connection.said_together():
+            self._act(events, courier_at)
+
+    def _act(self, events: list[Event], courier_at: float | None) -> None:
+        """On the events, and on what is due."""
         if events:
             self._handle(*events)
         now = time.monotonic()
