@@ -47,9 +47,11 @@ from wire.parts import (
     Transfer,
     encode_credit,
     encode_part,
+    pieces_of,
     split,
 )
 from wire.parts import decode as read_piece
+from wire.planes import Buffer
 from wire.reassembly import Reassembly
 from wire.record import decode, encode
 from wire.topics import ORCHESTRATOR, Topics
@@ -297,7 +299,9 @@ class Desk:
         payload = bytes(message.payload)
         with self._changed:
             if self._topics.is_data(message.topic):
-                self._hear_piece(message.topic, payload)
+                _, sender = self._topics.sender(message.topic)
+                for piece in pieces_of(payload):
+                    self._hear_piece(sender, piece)
             elif payload:
                 self._hear_word(message.topic, payload)
             self._changed.notify_all()
@@ -315,8 +319,7 @@ class Desk:
             heard = Acknowledge(batch.boot, batch.last_seq)
             self._command(device, CommandBatch(GENERATION, (heard,)))
 
-    def _hear_piece(self, topic: str, payload: bytes) -> None:
-        _, sender = self._topics.sender(topic)
+    def _hear_piece(self, sender: str, payload: Buffer) -> None:
         piece = read_piece(payload)
         if isinstance(piece, Credit):
             return

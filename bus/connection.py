@@ -90,12 +90,11 @@ class Connection:
         self._waker = Waker()
         self._thread = VitalThread("mqtt", self._run, listener.ended)
         self._close_by: float | None = None
-        self._peer_host = broker.host
-        self._id = ""
+        self._peer_host, self._id = broker.host, ""
         self._packet_nbytes: int | None = None
         self._receive_maximum = RECEIVE_MAXIMUM
         if courier is not None:
-            courier.join(self._publish_early, self._wake)
+            courier.join(self._publish_early, self._waker.wake)
 
     @property
     def state(self) -> ConnectionState:
@@ -117,17 +116,16 @@ class Connection:
     def publish(self, message: Message) -> None:
         """Publish as soon as there is room. Raises `QueueFull` at the outbox's bound."""
         self._pending.put(message)
-        self._wake()
+        self._waker.wake()
+
+    def said_together(self) -> contextlib.AbstractContextManager[None]:
+        """What the calling thread says inside goes out at its end, together."""
+        return self._waker.once()
 
     def _publish_early(self, message: Message) -> None:
         """The courier's: what the broker kept for us comes before we are up, and is credited."""
         self._pending.put(message, early=True)
-        self._wake()
-
-    def _wake(self) -> None:
-        """There may be something to do. The thread itself looks before it sleeps."""
-        if threading.get_ident() != self._thread.ident:
-            self._waker.wake()
+        self._waker.wake()
 
     def close(self, limit_s: float) -> None:
         """Publish what waits, at most `limit_s`, then disconnect in order (no will).
@@ -135,7 +133,7 @@ class Connection:
         Raises `TimedOut` if the thread does not end.
         """
         self._close_by = time.monotonic() + limit_s
-        self._wake()
+        self._waker.wake()
         if self._thread.ident is None:
             return
         self._thread.join(limit_s + CONNECT_LIMIT_S)
@@ -155,6 +153,7 @@ class Connection:
     # --- the thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._waker.sleeper = threading.get_ident()
         life = self._life
         while not life.ended:
             self._connect()

@@ -18,7 +18,7 @@ from bus.parcels import FrameSource
 from wire.errors import CrowdpipeError
 from wire.ids import ActivationId
 from wire.outbox import Message
-from wire.parts import Credit, decode
+from wire.parts import Credit, decode, pieces_of
 from wire.planes import Buffer
 from wire.topics import Topics
 
@@ -91,10 +91,19 @@ class Courier:
         """A message on a data topic; what is neither part nor credit is refused."""
         try:
             _, sender = self._topics.sender(topic)
-            said = decode(payload)
+            pieces = pieces_of(payload)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", topic, error)
             return
+        for piece in pieces:
+            try:
+                self._piece_received(sender, piece)
+            except Exception as error:  # a fault of ours, or a lie: the other pieces are good
+                known = isinstance(error, CrowdpipeError)
+                _log.warning("refused a message on %s: %s", topic, error, exc_info=not known)
+
+    def _piece_received(self, sender: str, piece: Buffer) -> None:
+        said = decode(piece)
         if isinstance(said, Credit):
             self._outbound.credited(sender, said, time.monotonic())
         else:

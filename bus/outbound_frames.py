@@ -1,4 +1,7 @@
-"""Frames on their way out: one message each where they fit, else in parts paced by credits.
+"""Frames on their way out: whole where they fit into a message, else in parts paced by credits.
+
+Small ones that wait for the same reader share one message: a message costs both ends and the
+broker more than its bytes do. None waits for company, only what waits already goes along.
 
 A frame waits by reference and is loaded when its turn comes, once, so that a slow link, or a
 thousand results for a client who comes back, need no more memory than one. Large frames go one at
@@ -20,10 +23,21 @@ from wire.credits import CreditWindow
 from wire.errors import CrowdpipeError, OperatorError, QueueFull, TimedOut, TooLarge
 from wire.ids import ActivationId
 from wire.outbox import Message
-from wire.parts import MAX_PARTS, Credit, Part, Transfer, part_nbytes, split
+from wire.parts import (
+    MAX_BUNDLED,
+    MAX_PARTS,
+    PIECE_HEAD_NBYTES,
+    Credit,
+    Part,
+    Transfer,
+    part_nbytes,
+    split,
+)
 
 UNHEARD_LIMIT = 20  # so often a frame may find nobody, for some 80 s, before it is given up
 QUEUE_LIMIT = 100_000  # frames that wait by reference; more are refused
+SMALL_NBYTES = 16 << 10  # a larger frame has a message of its own
+BUNDLE_NBYTES = 64 << 10  # at most so many of small ones share one
 
 Publish = Callable[[Message], None]
 GiveUp = Callable[[str, ActivationId, CrowdpipeError], None]
@@ -138,13 +152,13 @@ class OutboundFrames:
 
     def heard_by_nobody(self, message: Message, now: float) -> None:
         """The broker had nobody to give it to: its reader has yet to come back to a broker that
-        died and forgot it. Nothing else would tell that it is lost."""
+        died and forgot it. Nothing else would tell that what it carries is lost."""
         with self._guard:
-            parcel = self._parcels.heard_by_nobody(message, now)
-            if parcel is not None and parcel.unheard > UNHEARD_LIMIT:
-                self._parcels.give_up(parcel)
-                error = TimedOut(f"nobody listens as {parcel.to}")
-                self._failed.append((parcel.to, parcel.activation, error))
+            for parcel in self._parcels.heard_by_nobody(message, now):
+                if parcel.unheard > UNHEARD_LIMIT:
+                    self._parcels.give_up(parcel)
+                    error = TimedOut(f"nobody listens as {parcel.to}")
+                    self._failed.append((parcel.to, parcel.activation, error))
         self._tell_failed()
 
     def credited(self, sender: str, credit: Credit, now: float) -> None:
@@ -163,20 +177,57 @@ class OutboundFrames:
         transfer = Transfer(parcel.activation, attempt)
         most = part_nbytes(self._packet_nbytes, self._link.nbytes_per_s)
         if nbytes <= most:
-            self._send_whole(parcel, transfer)
+            self._send_whole(parcel, transfer, min(most, BUNDLE_NBYTES))
         elif nbytes > most * MAX_PARTS:
             raise TooLarge(f"a frame of {nbytes} bytes takes more than {MAX_PARTS} parts")
         else:
             self._send_in_parts(parcel, transfer, most, now)
 
-    def _send_whole(self, parcel: Parcel, transfer: Transfer) -> None:
-        frame = parcel.source.load()
-        if frame is None:
+    def _send_whole(self, parcel: Parcel, transfer: Transfer, together_nbytes: int) -> None:
+        part = _whole(parcel, transfer)
+        if part is None:
             return
-        message = self._messages.part(parcel.to, Part(transfer, 0, 1, len(frame), frame))
-        self._publish(message)
+        together = {parcel: part}
+        if len(part.data) <= SMALL_NBYTES:
+            room_nbytes = together_nbytes - PIECE_HEAD_NBYTES - len(part.data)
+            together.update(self._company(parcel.to, room_nbytes))
+        self._publish_whole(parcel.to, together)
+
+    def _publish_whole(self, to: str, together: dict[Parcel, Part]) -> None:
+        message = self._messages.together(to, list(together.values()))
+        try:
+            self._publish(message)
+        except CrowdpipeError as error:
+            for each in together:
+                self._fail(each, error)
+            return
         with self._guard:  # in time: its acknowledgement comes to this thread
-            self._parcels.sent(parcel, message)
+            self._parcels.sent(list(together), message)
+
+    def _company(self, to: str, room_nbytes: int) -> Iterator[tuple[Parcel, Part]]:
+        """What waits for the same reader, in its order, up to the first for which there is no
+        room."""
+        for _ in range(MAX_BUNDLED - 1):
+            with self._guard:
+                parcel = self._parcels.oldest_for(to)
+            nbytes, attempt = _measured(parcel) or (SMALL_NBYTES + 1, 0)
+            room_nbytes -= PIECE_HEAD_NBYTES + nbytes
+            if parcel is None or nbytes > SMALL_NBYTES or room_nbytes < 0:
+                return
+            part = self._taken(parcel, Transfer(parcel.activation, attempt))
+            if part is not None:
+                yield parcel, part
+
+    def _taken(self, parcel: Parcel, transfer: Transfer) -> Part | None:
+        """Its frame, unless that was let go or is not to be sent any more. What cannot be read is
+        told, and costs its company nothing."""
+        with self._guard:
+            wanted = self._parcels.take(parcel)
+        try:
+            return _whole(parcel, transfer) if wanted else None
+        except (OSError, CrowdpipeError) as error:
+            self._fail(parcel, error)
+            return None
 
     def _send_in_parts(self, parcel: Parcel, transfer: Transfer, most: int, now: float) -> None:
         with self._guard:
@@ -215,3 +266,17 @@ class OutboundFrames:
     def _tell(self, to: str, activation: ActivationId, error: CrowdpipeError) -> None:
         _log.warning("gave up sending %s to %s: %s", activation, to, error)
         self._give_up(to, activation, error)
+
+
+def _whole(parcel: Parcel, transfer: Transfer) -> Part | None:
+    """The frame in one part; None if it was let go."""
+    frame = parcel.source.load()
+    return None if frame is None else Part(transfer, 0, 1, len(frame), frame)
+
+
+def _measured(parcel: Parcel | None) -> tuple[int, int] | None:
+    """None if it was let go or cannot be read, which is found again when its own turn comes."""
+    try:
+        return None if parcel is None else parcel.source.measure()
+    except (OSError, CrowdpipeError):
+        return None

@@ -1,8 +1,9 @@
 """Frames that are to be sent, by reference: what waits for its turn, what is on its way.
 
-A parcel waits, then it is either in one message that the broker has not acknowledged, or paced in
-parts by credits, and then it is done. One for which the broker had no listener is away for a
-while, and waits again. Each step costs the same however many others there are.
+A parcel waits, then it is either in a message that the broker has not acknowledged, by itself or
+with others for the same reader, or paced in parts by credits, and then it is done. One for which
+the broker had no listener is away for a while, and waits again. Each step costs the same however
+many others there are.
 Holds no frame. Pure, and not safe to use from several threads: its owner has the lock.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,7 +51,8 @@ class Parcel:
 class Parcels:
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[ActivationId, str], Parcel] = OrderedDict()
-        self._unconfirmed: dict[int, Parcel] = {}
+        self._by_reader: dict[str, OrderedDict[ActivationId, Parcel]] = {}  # of those that wait
+        self._unconfirmed: dict[int, dict[Parcel, None]] = {}  # by message, each in its order
         self._paced: dict[tuple[str, Transfer], Parcel] = {}
         self._away: dict[tuple[ActivationId, str], Parcel] = {}
         self._due: list[tuple[float, int, Parcel]] = []  # a heap; may hold some that came back
@@ -72,38 +74,49 @@ class Parcels:
             earlier.source = parcel.source
             return
         self._waiting[key] = parcel
+        self._by_reader.setdefault(parcel.to, OrderedDict())[parcel.activation] = parcel
         self._know(parcel)
 
     def next(self) -> Parcel | None:
         """The oldest that waits, which then does no more."""
-        if not self._waiting:
-            return None
-        _, parcel = self._waiting.popitem(last=False)
-        self._unknow(parcel)
+        parcel = next(iter(self._waiting.values()), None)
+        if parcel is not None:
+            self._drop(parcel)
         return parcel
 
-    def sent(self, parcel: Parcel, message: Message) -> None:
-        """It is all in this message, which the broker has not acknowledged."""
-        parcel.message = message
-        self._unconfirmed[id(message)] = parcel
-        self._know(parcel)
+    def oldest_for(self, to: str) -> Parcel | None:
+        """The oldest that waits for this reader, where it is."""
+        return next(iter(self._by_reader.get(to, {}).values()), None)
+
+    def take(self, parcel: Parcel) -> bool:
+        """It waits no more; False if it did not, since it was forgotten meanwhile."""
+        if self._waiting.get((parcel.activation, parcel.to)) is not parcel:
+            return False
+        self._drop(parcel)
+        return True
+
+    def sent(self, parcels: Sequence[Parcel], message: Message) -> None:
+        """They are all in this message, which the broker has not acknowledged."""
+        self._unconfirmed[id(message)] = dict.fromkeys(parcels)
+        for parcel in parcels:
+            parcel.message = message
+            self._know(parcel)
 
     def confirmed(self, message: Message) -> None:
-        parcel = self._unconfirmed.pop(id(message), None)
-        if parcel is not None:
+        for parcel in self._unconfirmed.pop(id(message), ()):
             self._unknow(parcel)
 
-    def heard_by_nobody(self, message: Message, now: float) -> Parcel | None:
-        """The broker has it, and nobody to give it to: it is away for a while, longer each time."""
-        parcel = self._unconfirmed.pop(id(message), None)
-        if parcel is None:
-            return None
-        parcel.message, parcel.away = None, True
-        parcel.unheard += 1
-        self._away[parcel.activation, parcel.to] = parcel
-        due_at = now + min(AWAY_MOST_S, AWAY_S * 2 ** (parcel.unheard - 1))
-        heapq.heappush(self._due, (due_at, next(self._order), parcel))
-        return parcel
+    def heard_by_nobody(self, message: Message, now: float) -> list[Parcel]:
+        """The broker has them, and nobody to give them to: they are away for a while, longer each
+        time."""
+        parcels = list(self._unconfirmed.pop(id(message), ()))
+        for parcel in parcels:
+            parcel.message, parcel.away = None, True
+            parcel.unheard += 1
+            self._away[parcel.activation, parcel.to] = parcel
+            due_at = now + min(AWAY_MOST_S, AWAY_S * 2 ** (parcel.unheard - 1))
+            heapq.heappush(self._due, (due_at, next(self._order), parcel))
+        return parcels
 
     def come_back(self, now: float) -> None:
         """Those that were away for long enough wait again."""
@@ -142,13 +155,15 @@ class Parcels:
         than it takes now; the latter's transfers, which are over."""
         oversize = [each for each in self._paced.values() if each.part_nbytes > largest_part_nbytes]
         transfers = [each.transfer for each in oversize if each.transfer is not None]
-        again = [*self._unconfirmed.values(), *oversize]
+        unconfirmed = (each for parcels in self._unconfirmed.values() for each in parcels)
+        again = [*unconfirmed, *oversize]
         for parcel in again:
             self._drop(parcel)
         for parcel in reversed(again):
             fresh = Parcel(parcel.to, parcel.activation, parcel.source)
             self.wait(fresh)
             self._waiting.move_to_end((fresh.activation, fresh.to), last=False)
+            self._by_reader[fresh.to].move_to_end(fresh.activation, last=False)
         return transfers
 
     def forget(self, activation: ActivationId) -> list[Transfer]:
@@ -173,12 +188,25 @@ class Parcels:
             parcel.away = False
             del self._away[parcel.activation, parcel.to]
         elif parcel.message is not None:
-            self._unconfirmed.pop(id(parcel.message), None)
+            self._leave_message(parcel, id(parcel.message))
         elif parcel.transfer is not None:
             self._paced.pop((parcel.to, parcel.transfer), None)
         else:
-            self._waiting.pop((parcel.activation, parcel.to), None)
+            self._wait_no_more(parcel)
         self._unknow(parcel)
+
+    def _leave_message(self, parcel: Parcel, message: int) -> None:
+        others = self._unconfirmed.get(message, {})
+        others.pop(parcel, None)
+        if not others:
+            self._unconfirmed.pop(message, None)
+
+    def _wait_no_more(self, parcel: Parcel) -> None:
+        del self._waiting[parcel.activation, parcel.to]
+        others = self._by_reader[parcel.to]
+        del others[parcel.activation]
+        if not others:
+            del self._by_reader[parcel.to]
 
     def _know(self, parcel: Parcel) -> None:
         of_run = self._by_run.setdefault(parcel.activation.run, {})

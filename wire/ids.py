@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from wire.errors import InvalidName, Malformed
 
 RESERVED = frozenset({"orchestrator", "clients", "from"})
-_NAME = re.compile(r"[a-z0-9-]{1,32}")
+NAME_NBYTES = 32  # at most
+_NAME = re.compile(rf"[a-z0-9-]{{1,{NAME_NBYTES}}}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

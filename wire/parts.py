@@ -1,4 +1,5 @@
-"""What a data topic carries: a frame in one or several parts, or a credit for parts received.
+"""What a data topic carries: a frame in one or several parts, a credit for parts received, or a
+bundle of these.
 
 A frame larger than a packet may be travels in parts, each naming its activation, attempt, index,
 count and the frame's whole length, so that they may come in any order, twice, or not at all. The
@@ -6,16 +7,21 @@ reader puts them together (see `wire.reassembly`) and returns credits to the sen
 `wire.credits`). Payloads are little-endian: magic (2 bytes), kind (u8), run (u8 length,
 UTF-8), item, cut, attempt, index, count (u32 each), total bytes (u64), then the part's bytes. A
 credit is the same without bytes: its index is the part that arrived.
+
+Small frames that wait for the same reader travel in one message, a bundle: magic, kind, count of
+its pieces (u8), the length of each (u32), then the pieces, each such a payload by itself and no
+bundle. A reader takes every piece as if it had come alone.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from wire.errors import Malformed, TooLarge
-from wire.ids import ActivationId, is_name
+from wire.ids import NAME_NBYTES, ActivationId, is_name
 from wire.planes import Buffer
 
 PART_NBYTES = 256 << 10
@@ -24,10 +30,14 @@ LARGE_PART_NBYTES = 512 << 10
 FAST_LINK_NBYTES_PER_S = 10e6
 PACKET_SLACK_NBYTES = 4 << 10  # topic, properties and our own head, below a packet's limit
 MAX_PARTS = 1 << 16
+MAX_BUNDLED = 32
 _MAGIC = b"CP"
-_PART, _CREDIT = 0, 1
+_PART, _CREDIT, _BUNDLE = 0, 1, 2
 _START = struct.Struct("<2sBB")
 _NUMBERS = struct.Struct("<IIIIIQ")
+_LENGTH_NBYTES = 4
+# What a frame adds to a bundle beside its own bytes, at most.
+PIECE_HEAD_NBYTES = _LENGTH_NBYTES + _START.size + NAME_NBYTES + _NUMBERS.size
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,8 +103,43 @@ def _head(kind: int, transfer: Transfer, index: int, count: int, total: int) -> 
     return _START.pack(_MAGIC, kind, len(run)) + run + _NUMBERS.pack(*numbers, total)
 
 
+def encode_bundle(parts: Sequence[Part]) -> bytes:
+    """Several parts as one payload; `ValueError` if they are too many."""
+    if not 0 < len(parts) <= MAX_BUNDLED:
+        raise ValueError(f"{len(parts)} parts cannot travel together")
+    pieces: list[Buffer] = []
+    lengths = []
+    for part in parts:
+        head = _head(_PART, part.transfer, part.index, part.count, part.total_nbytes)
+        lengths.append(len(head) + len(part.data))
+        pieces += (head, part.data)
+    table = struct.pack(f"<{len(lengths)}I", *lengths)
+    return b"".join((_START.pack(_MAGIC, _BUNDLE, len(lengths)), table, *pieces))
+
+
+def pieces_of(payload: Buffer) -> tuple[Buffer, ...]:
+    """What a data topic's payload carries, each to be decoded by itself, so that a bad piece costs
+    no other: the pieces of a bundle, uncopied, or the payload as it is. `Malformed` if a bundle's
+    lengths are not what it has."""
+    view = memoryview(payload)
+    if len(view) < _START.size:
+        return (payload,)
+    magic, kind, count = _START.unpack(view[: _START.size])
+    if magic != _MAGIC or kind != _BUNDLE:
+        return (payload,)
+    offset = _START.size + count * _LENGTH_NBYTES
+    if not 0 < count <= MAX_BUNDLED or len(view) < offset:
+        raise Malformed(f"{len(view)} bytes are no bundle of {count} pieces")
+    lengths = struct.unpack(f"<{count}I", view[_START.size : offset])
+    if sum(lengths) != len(view) - offset:
+        raise Malformed(f"{count} pieces of a bundle do not add up to its {len(view)} bytes")
+    ends = accumulate(lengths, initial=offset)
+    return tuple(view[begin:end] for begin, end in pairwise(ends))
+
+
 def decode(payload: Buffer) -> Part | Credit:
-    """A data topic's payload; `Malformed` if it is none."""
+    """A part or a credit that came alone or as a piece of a bundle; `Malformed` if it is none,
+    which a bundle in a bundle is, too."""
     view = memoryview(payload)
     if len(view) < _START.size:
         raise Malformed(f"{len(view)} bytes are no part")

@@ -39,7 +39,7 @@ from wire.messages.requests import (
     Submit,
 )
 from wire.messages.state import DeviceState
-from wire.parts import Credit, Part, Transfer, encode_credit, encode_part, split
+from wire.parts import Credit, Part, Transfer, encode_bundle, encode_credit, encode_part, split
 from wire.record import encode
 from wire.topics import ORCHESTRATOR, Topics, client_party
 
@@ -138,9 +138,15 @@ def _requests() -> Iterator[Request]:
     yield RequestPlan("plan-1", "no-such-model", items=1)
 
 
+def _whole(target: Target, at: ActivationId) -> Part:
+    frame = _frame(target, at)
+    return Part(Transfer(at, 9), 0, 1, len(frame), frame)
+
+
 def _pieces(target: Target) -> Iterator[bytes]:
-    """Frames whole and in part, credits, and parts that announce what never comes."""
+    """Frames whole, together and in part, credits, and parts that announce what never comes."""
     for cut in sorted({0, 1, target.segments // 2, target.segments}):
+        yield encode_bundle([_whole(target, ActivationId(RUN, item, cut)) for item in (2, 3, 4)])
         for item in (0, 7):
             at = ActivationId(RUN, item, cut)
             frame = _frame(target, at)

@@ -226,7 +226,8 @@ class Line:
                 event = self._next()
                 if event is None:
                     return
-                self._handle(event)
+                with self._connection.said_together():
+                    self._handle(event)
         except Exception as error:  # a fault of ours: whoever waits must hear of it
             _log.exception("the client's thread failed")
             self._fail(OperatorError(f"the client failed: {error!r}"))

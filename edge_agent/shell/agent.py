@@ -246,10 +246,16 @@ class AgentShell:
             self._replacements.clear()
 
     def _turn(self) -> None:
-        """Wait for the next event or the next time that something is due; handle it."""
+        """Wait for the next event or the next time that something is due; handle it. All that
+        it says goes out together."""
         courier_at = self._courier.wake_at()
         due_at = self._due_at() if courier_at is None else min(courier_at, self._due_at())
         events = self._mailbox.take(max(0.0, due_at - time.monotonic()))
+        with self._connection.said_together():
+            self._act(events, courier_at)
+
+    def _act(self, events: list[Event], courier_at: float | None) -> None:
+        """On what has happened, and on what is due."""
         if events:
             self._handle(*events)
         now = time.monotonic()

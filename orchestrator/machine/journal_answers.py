@@ -13,7 +13,6 @@ from orchestrator.machine.records.events import (
     Started,
     StoredRun,
 )
-from orchestrator.machine.records.instructions import ForgetInputs
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
@@ -83,7 +82,7 @@ def _restore(state: State, stored: StoredRun) -> None:
 
 def _restore_input(state: State, run: Run, index: int) -> None:
     if index in run.ended:
-        state.emit(ForgetInputs(run.run, (index,)))
+        state.forget_input(run.run, index)
         return
     item = run.arrive(index, state.now)
     item.has_input = True

@@ -1,13 +1,14 @@
 """The orchestrator's machine: takes one event, says what to do, and when to wake it.
 
 Dispatch only: each kind of event goes to the module that knows it; what it touched is then looked
-at, and what is due, in one fixed order. Nothing here reads a clock or does I/O; two
-machines that are told the same say the same.
+at, and what is due, in one fixed order. Of events that wait together, those of an item's way are
+one step: each is handled, and what they touched is looked at once, which is most of the cost of
+one. Nothing here reads a clock or does I/O; two machines that are told the same say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from orchestrator.machine import journal_answers, search_answers
@@ -72,6 +73,7 @@ from orchestrator.machine.runs import (
     progress,
     requests,
 )
+from wire.messages.requests import AcknowledgeResults
 
 SLEPT_S = 10.0  # woken so much later than asked for: it was us who were silent
 STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
@@ -106,6 +108,7 @@ STEPS: tuple[tuple[Look, Callable[[State, Any], float]], ...] = (
     ("assignment", desired_state.publish_changed),
 )
 """What is looked at after an event, in this order; each says when it wants to look again."""
+ALONG_THE_WAY = frozenset({EventsArrived, InputArrived, InputStored, OutcomeStored, ResultArrived})
 AGAIN_LIMIT = 8  # a look may give an earlier one something to do; what is left comes next
 
 
@@ -116,19 +119,26 @@ class OrchestratorMachine:
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
+        return self._step((event,), now)
+
+    def handle_all(self, events: Iterable[Event], now: float) -> list[Instruction]:
+        """The same about several, in order, in as few steps as may be."""
+        return [said for group in _steps(events) for said in self._step(group, now)]
+
+    def _step(self, events: Sequence[Event], now: float) -> list[Instruction]:
         state = self.state
         slept = self._wake_at is not None and now > self._wake_at + SLEPT_S
         state.advance(now)
-        state.cause.stimulus = stimulus_of(event)
-        if slept:
-            liveness.heard_again(state)
-        HANDLERS[type(event)](state, event)
+        for event in events:
+            state.cause.stimulus = stimulus_of(event)
+            if slept:
+                liveness.heard_again(state)
+                slept = False
+            HANDLERS[type(event)](state, event)
         self._look_around()
-        out, state.out = state.out, []
-        inputs, state.inputs = state.inputs, []
-        commands = self._commands()
+        said = [*state.take_out(), *self._commands(), *state.take_inputs()]
         self._wake_at = self._next_wake()
-        return [*out, *commands, *inputs]
+        return said
 
     @property
     def cause(self) -> str:
@@ -166,6 +176,28 @@ class OrchestratorMachine:
             return []
         lines = state.commands.flush(state.now, state.generation)
         return [PublishCommands(device, batch) for device, batch in lines]
+
+
+def _steps(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """What may be one step, as it stands together. All else may change who is there or what is
+    wanted, so it is looked at before anything that follows is heard."""
+    group: list[Event] = []
+    for event in events:
+        if _goes_along(event):
+            group.append(event)
+            continue
+        if group:
+            yield group
+        yield [event]
+        group = []
+    if group:
+        yield group
+
+
+def _goes_along(event: Event) -> bool:
+    if isinstance(event, RequestArrived):
+        return isinstance(event.request, AcknowledgeResults)
+    return type(event) in ALONG_THE_WAY
 
 
 def _state_seen(state: State, event: DeviceStateSeen) -> None:

@@ -32,6 +32,7 @@ BOUND = 10_000
 REQUESTS = WaitingLimits(of_party=128, of_user=256, of_all=2048)
 # A client may have 8 inputs of each of its 64 runs under way, and 32 small ones.
 INPUTS = WaitingLimits(of_party=2048, of_user=4096, of_all=8192)
+TOGETHER = 64  # events that are handled at once: so long the next ones wait
 LIMIT_S = 20.0
 
 _log = logging.getLogger("crowdpipe.orchestrator")
@@ -92,6 +93,16 @@ class Mailbox:
     def wake(self) -> None:
         """Have the main thread look around."""
         self._events.put(None)
+
+    def take(self, limit_s: float) -> list[Event]:
+        """The next event and what waits behind it; none after `limit_s` or a wake."""
+        taken: list[Event] = []
+        event = self.get(limit_s)
+        while event is not None:
+            taken.append(event)
+            more = len(taken) < TOGETHER and not self._events.empty()
+            event = self.get(0.0) if more else None
+        return taken
 
     def get(self, limit_s: float) -> Event | None:
         """The next event, or None after `limit_s` or a wake."""

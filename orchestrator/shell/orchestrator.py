@@ -230,13 +230,19 @@ class Orchestrator:
         self._connection.start()
 
     def _turn(self) -> None:
-        """Wait for the next event or the next time that something is due; handle it."""
+        """Wait for the next event or the next time that something is due; handle it, and what waits
+        behind it. All that it says goes out together."""
         courier_at, wake_at = self._courier.wake_at(), self._machine.wake_at()
         due = (courier_at, wake_at, time.monotonic() + LOOK_S)
         due_at = min(each for each in due if each is not None)
-        event = self._mailbox.get(max(0.0, due_at - time.monotonic()))
-        if event is not None:
-            self._handle(event)
+        events = self._mailbox.take(max(0.0, due_at - time.monotonic()))
+        with self._connection.said_together():
+            self._act(events, courier_at)
+
+    def _act(self, events: list[Event], courier_at: float | None) -> None:
+        """On the events, and on what is due."""
+        if events:
+            self._handle(*events)
         now = time.monotonic()
         if courier_at is not None and now >= courier_at:
             self._courier.expire(now)
@@ -244,9 +250,12 @@ class Orchestrator:
         if wake_at is not None and now >= wake_at:
             self._handle(Ticked())
 
-    def _handle(self, event: Event) -> None:
-        for instruction in self._machine.handle(event, time.monotonic()):
-            _log.debug("%s, as %s", instruction, self._machine.cause)
+    def _handle(self, *events: Event) -> None:
+        told = self._machine.handle_all(events, time.monotonic())
+        cause = self._machine.cause if _log.isEnabledFor(logging.DEBUG) else ""
+        for instruction in told:
+            if cause:
+                _log.debug("%s, as %s", instruction, cause)
             self._outbound.carry_out(instruction)
         if self._validated:
             self._machine.validate()

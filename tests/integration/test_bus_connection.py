@@ -307,3 +307,24 @@ def test_a_frame_for_a_party_that_has_yet_to_come_arrives_once_it_is_there(
     _, reader, _ = parties.with_frames(mosquitto.login(two), two)
     reader.next("connected")
     assert reader.next("kept") == frame(0, 100)
+
+
+def test_what_is_said_together_leaves_at_once_and_frames_of_it_in_one_message(
+    mosquitto: BrokerUnderTest, parties: Parties
+):
+    one, other = (fresh_name("device") for _ in range(2))
+    sender, told, connection = parties.with_frames(mosquitto.login(one), one)
+    reader, heard, _ = parties.with_frames(mosquitto.login(other), other)
+    told.next("connected")
+    heard.next("connected")
+    payloads = []
+    received = reader.received
+    reader.received = lambda topic, payload: (  # type: ignore[method-assign]  # to count messages
+        payloads.append(bytes(payload)),
+        received(topic, payload),
+    )
+    with connection.said_together():
+        for item in range(5):
+            sender.send(other, name(item), KeptFrame(frame(item)))
+    assert [heard.next("kept") for _ in range(5)] == [frame(item) for item in range(5)]
+    assert len(payloads) == 1

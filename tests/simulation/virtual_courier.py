@@ -23,8 +23,10 @@ from wire.parts import (
     decode,
     encode_credit,
     encode_part,
+    pieces_of,
     split,
 )
+from wire.planes import Buffer
 from wire.reassembly import Reassembly
 
 BOUND_NBYTES = 1 << 20
@@ -84,13 +86,17 @@ class VirtualCourier:
         self._publish(self._window.forget(Transfer(activation, attempt), self._clock.now))
 
     def receive(self, sender: str, payload: bytes) -> None:
-        said = decode(payload)
+        for piece in pieces_of(payload):
+            self._receive_piece(sender, piece)
+        self._set_alarm()
+
+    def _receive_piece(self, sender: str, piece: Buffer) -> None:
+        said = decode(piece)
         if isinstance(said, Credit):
             due = self._window.credited(sender, said, self._clock.now)
             self._publish((sender, part) for part in due)
         else:
             self._receive_part(sender, said)
-        self._set_alarm()
 
     def _receive_part(self, sender: str, part: Part) -> None:
         self.parts += part.count > 1

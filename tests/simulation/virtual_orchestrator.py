@@ -32,6 +32,7 @@ from wire.messages.state import OrchestratorState
 NAME = "orchestrator"
 SYNC_S = 0.003
 SEARCH_S = 0.2
+GATHER_S = 0.004
 FOR_WATCHERS = (ins.PublishModel, ins.ClearModel, ins.PublishRun, ins.ClearRun)
 
 
@@ -48,8 +49,13 @@ class Surroundings(Protocol):
 
 
 class VirtualOrchestrator:
-    def __init__(self, world: Surroundings, options: OrchestratorOptions) -> None:
-        self.world, self.options = world, options
+    """Who `gathers` handles at once what comes within a few milliseconds."""
+
+    def __init__(
+        self, world: Surroundings, options: OrchestratorOptions, gathers: bool = False
+    ) -> None:
+        self.world, self.options, self.gathers = world, options, gathers
+        self.mail: list[ev.Event] = []
         self.journal = Journal()
         self.boots = self.connections = 0
         self.running = self.connected = False
@@ -66,6 +72,7 @@ class VirtualOrchestrator:
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
         self.pending: dict[ActivationId, str] = {}
         self.held: dict[ActivationId, str] = {}
+        self.mail.clear()
         self.tick = 0
         self.seen: Counter[str] = Counter()
 
@@ -125,12 +132,24 @@ class VirtualOrchestrator:
         if not self.running:
             return
         self.seen[type(event).__name__] += 1
-        for instruction in self.machine.handle(event, self.world.clock.now):
+        if self.gathers and not isinstance(event, ev.Started | ev.Ticked):
+            if not self.mail:
+                self._later(GATHER_S, self._turn)
+            self.mail.append(event)
+        else:
+            self._handle(event)
+
+    def _turn(self) -> None:
+        mail, self.mail = self.mail, []
+        self._handle(*mail)
+
+    def _handle(self, *events: ev.Event) -> None:
+        for instruction in self.machine.handle_all(events, self.world.clock.now):
             if not isinstance(instruction, FOR_WATCHERS):
                 getattr(self, f"_do_{type(instruction).__name__}")(instruction)
         if self.world.is_to_validate():
             self.machine.validate()
-        self._set_alarm(isinstance(event, ev.Ticked))
+        self._set_alarm(isinstance(events[-1], ev.Ticked))
 
     def _set_alarm(self, ticked: bool) -> None:
         wake, now = self.machine.wake_at(), self.world.clock.now

@@ -70,7 +70,8 @@ class World:
         validate_every: int = 1,
     ) -> None:
         """An agent for each of `memory_mb`; each segment weighs 10 MB, and a little more when it
-        is loaded. What loading takes for the moment comes on top, so that it changes no plan."""
+        is loaded. What loading takes for the moment comes on top, so that it changes no plan. The
+        orchestrator handles what comes together at once if the seed is odd."""
         self.clock = Clockwork()
         self.broker = Broker(self.clock)
         self.random = Random(seed)
@@ -82,7 +83,9 @@ class World:
         self.part_nbytes = part_nbytes
         self._validate_every, self._events = validate_every, 0
         self.furthest: dict[tuple[str, int], int] = {}
-        self.orchestrator = VirtualOrchestrator(self, options or OrchestratorOptions())
+        self.orchestrator = VirtualOrchestrator(
+            self, options or OrchestratorOptions(), gathers=seed % 2 == 1
+        )
         self.agents = [
             VirtualAgent(self, f"phone{i}", self._able(mb, disk_mb, hold_nbytes), 1000.0 * i)
             for i, mb in enumerate(memory_mb)

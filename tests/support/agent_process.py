@@ -35,7 +35,16 @@ from wire.messages.events import EventBatch
 from wire.messages.residency import Residency
 from wire.messages.state import DeviceState
 from wire.messages.telemetry import Telemetry
-from wire.parts import Credit, Transfer, decode, encode_credit, encode_part, split
+from wire.parts import (
+    Credit,
+    Transfer,
+    decode,
+    encode_credit,
+    encode_part,
+    pieces_of,
+    split,
+)
+from wire.planes import Buffer
 from wire.reassembly import Reassembly
 from wire.record import decode as read_record
 from wire.record import encode
@@ -201,7 +210,11 @@ class Desk:
 
     def _hear_data(self, message: Any) -> None:
         _, sender = TOPICS.sender(message.topic)
-        part = decode(message.payload)
+        for piece in pieces_of(message.payload):
+            self._hear_piece(sender, piece)
+
+    def _hear_piece(self, sender: str, piece: Buffer) -> None:
+        part = decode(piece)
         if isinstance(part, Credit):
             return
         whole = self._reassembly.add(sender, part, time.monotonic())

@@ -17,7 +17,7 @@ from wire.frame_head import FrameHead, FrameSettings
 from wire.frames import Frame, attempt_of, encode_frame, encode_tensor
 from wire.ids import ActivationId
 from wire.outbox import Message
-from wire.parts import Credit, Part, decode, encode_part
+from wire.parts import Credit, Part, decode, encode_part, pieces_of
 from wire.topics import Topics
 
 TOPICS = Topics()
@@ -148,13 +148,15 @@ class Side:
 
 
 def parts_in(messages: list[Message]) -> list[Part]:
-    said = [decode(each.payload) for each in messages]
-    return [part for part in said if isinstance(part, Part)]
+    return [part for part in said_in(messages) if isinstance(part, Part)]
+
+
+def said_in(messages: list[Message]) -> list[Part | Credit]:
+    return [decode(piece) for each in messages for piece in pieces_of(each.payload)]
 
 
 def credits_in(messages: list[Message]) -> list[Credit]:
-    said = [decode(each.payload) for each in messages]
-    return [credit for credit in said if isinstance(credit, Credit)]
+    return [credit for credit in said_in(messages) if isinstance(credit, Credit)]
 
 
 def exchange(sender: Side, reader: Side) -> int:

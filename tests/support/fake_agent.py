@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HOP_S = 0.005
 AWAY_S = 2.0
+GATHER_S = 0.03
 
 
 @dataclass
@@ -33,7 +34,8 @@ class FakeAgent:
     """`compute_s` per segment, `fetch_s` and `load_s` per partition. `fail_task(task)` and
     `fail_load(partition)` may give a failure; who `dies_of` a task is there again
     after `AWAY_S`; `mute` swallows all it would say, without `beats`
-    it sends no telemetry by itself."""
+    it sends no telemetry by itself. Who is `brief` gathers what only informs, and tells of a task
+    that ends meanwhile only its end."""
 
     world: World
     name: str
@@ -46,6 +48,7 @@ class FakeAgent:
     online: bool = False
     mute: bool = False
     beats: bool = True
+    brief: bool = False
     boots: int = 0
     connections: int = 0
     fail_task: Callable[[TaskId], Failure | None] = lambda task: None
@@ -69,6 +72,7 @@ class FakeAgent:
     seq: int = 0
     unacknowledged: list[dev.DeviceEvent] = field(default_factory=list)
     first_unacknowledged: int = 1
+    gathered: list[dev.FrameReceived | dev.TaskStarted] = field(default_factory=list)
     history: list[tuple[float, str, str]] = field(default_factory=list)
 
     @property
@@ -101,6 +105,7 @@ class FakeAgent:
         self.cancelled.clear()
         self.seq, self.first_unacknowledged = 0, 1
         self.unacknowledged.clear()
+        self.gathered.clear()
         self.connect()
 
     def connect(self) -> None:
@@ -132,7 +137,22 @@ class FakeAgent:
         if self.online and self.beats and not self.mute:
             self.say_telemetry()
 
-    def say(self, *told: dev.DeviceEvent) -> None:
+    def inform(self, told: dev.FrameReceived | dev.TaskStarted) -> None:
+        if not self.brief:
+            self.say(told)
+            return
+        self.gathered.append(told)
+        boot = self.boot
+        self.world.later(GATHER_S, lambda: self.say() if boot == self.boot else None)
+
+    def _gathered(self, told: tuple[dev.DeviceEvent, ...]) -> list[dev.DeviceEvent]:
+        """All that waits and is not implied by what is told now."""
+        done = {each.task.needs for each in told if isinstance(each, dev.TaskDone)}
+        gathered, self.gathered = self.gathered, []
+        return [each for each in gathered if _needs(each) not in done]
+
+    def say(self, *now: dev.DeviceEvent) -> None:
+        told = [*self._gathered(now), *now]
         for each in told:
             self.history.append((self.world.now, type(each).__name__, str(each)))
         self.unacknowledged.extend(told)
@@ -228,7 +248,7 @@ class FakeAgent:
             return
         if not self._is_finished(activation, attempt):
             self.inputs[activation] = (barrier, attempt)
-        self.say(dev.FrameReceived(activation, sender, 100, self.world.now))
+        self.inform(dev.FrameReceived(activation, sender, 100, self.world.now))
         self._work()
 
     def _is_finished(self, activation: ActivationId, attempt: int) -> bool:
@@ -303,7 +323,7 @@ class FakeAgent:
         barrier, attempt = self.inputs[activation]
         task = replace(_task(activation, each), attempt=attempt)
         self.running = task
-        self.say(dev.TaskStarted(task, self.world.now))
+        self.inform(dev.TaskStarted(task, self.world.now))
         seconds, boot = self.compute_s * len(each.segments), self.boot
 
         def done() -> None:
@@ -411,3 +431,7 @@ class FakeAgent:
 def _task(activation: ActivationId, each: PartitionAssignment) -> TaskId:
     part = each.partition
     return TaskId(activation.run, activation.item, part.first, part.last)
+
+
+def _needs(told: dev.FrameReceived | dev.TaskStarted) -> ActivationId:
+    return told.activation if isinstance(told, dev.FrameReceived) else told.task.needs

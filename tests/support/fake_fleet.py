@@ -70,6 +70,8 @@ class World:
         self.lose_frame: Callable[[str, ActivationId, str], bool] = lambda a, b, c: False
         self.starts = 0
         self.client_there = True
+        self.gather_s: float | None = None  # so long what comes waits, and is handled at once
+        self.mail: list[ev.Event] = []
 
     def begin(self, *agents: str, **of: object) -> World:
         """The orchestrator starts, then these agents, all of this kind."""
@@ -82,6 +84,7 @@ class World:
 
     def start_orchestrator(self) -> None:
         self.starts += 1
+        self.mail.clear()
         self.machine = OrchestratorMachine(self.options)
         runs = tuple(
             replace(
@@ -107,10 +110,22 @@ class World:
         heapq.heappush(self.queue, (self.now + seconds, next(self.order), act))
 
     def tell(self, event: ev.Event, after_s: float = HOP_S) -> None:
-        self.later(after_s, lambda: self._handle(event))
+        self.later(after_s, lambda: self._take(event))
 
-    def _handle(self, event: ev.Event) -> None:
-        for instruction in self.machine.handle(event, self.now):
+    def _take(self, event: ev.Event) -> None:
+        if self.gather_s is None:
+            self._handle(event)
+            return
+        if not self.mail:
+            self.later(self.gather_s, self._turn)
+        self.mail.append(event)
+
+    def _turn(self) -> None:
+        mail, self.mail = self.mail, []
+        self._handle(*mail)
+
+    def _handle(self, *events: ev.Event) -> None:
+        for instruction in self.machine.handle_all(events, self.now):
             self.carried_out.append((self.now, instruction))
             self._carry_out(instruction)
         self.machine.validate()

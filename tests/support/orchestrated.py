@@ -49,8 +49,9 @@ from wire.messages.requests import (
     RunOptions,
     Submit,
 )
-from wire.parts import PART_NBYTES, Credit, Transfer, encode_credit, encode_part, split
+from wire.parts import PART_NBYTES, Credit, Transfer, encode_credit, encode_part, pieces_of, split
 from wire.parts import decode as read_piece
+from wire.planes import Buffer
 from wire.reassembly import Reassembly
 from wire.record import decode, encode
 from wire.topics import ORCHESTRATOR, Topics, client_party
@@ -198,7 +199,11 @@ class Person:
             if isinstance(said, ItemFailed):
                 self.failures[said.item] = said
             return
-        piece = read_piece(message.payload)
+        for each in pieces_of(message.payload):
+            self._hear_piece(each)
+
+    def _hear_piece(self, said: Buffer) -> None:
+        piece = read_piece(said)
         assert not isinstance(piece, Credit) or piece.count > 1
         if isinstance(piece, Credit):
             return

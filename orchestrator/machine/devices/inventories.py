@@ -24,7 +24,7 @@ def take_inventory(state: State, device: Device, told: Inventory) -> None:
         device.applied_stamp = (told.generation, told.revision)
         take_residency(state, device, told.partitions)
         desired_state.publish_to_orphan(state, device)
-    device.running = told.running
+    device.runs(told.running)
     # What runs and is not among its inputs was cancelled while it ran: nothing comes of it.
     _forget_unheard(state, device, set(told.inputs), set(told.outputs))
     for at in told.inputs:

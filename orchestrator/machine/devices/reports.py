@@ -119,25 +119,34 @@ def _frame_received(state: State, device: Device, told: FrameReceived) -> None:
     if (at.cut, device.boot) in item.spent:
         state.counts["repeated_frame"] += 1  # computed there before: it is not queued again
         return
-    if item.received_cut >= at.cut:
+    _came_in(state, device, item, at.cut)
+
+
+def _came_in(state: State, device: Device, item: Item, cut: int) -> None:
+    if item.received_cut >= cut:
         state.runs[item.run].close_cuts()  # it came anew, and may wait anew
-    item.receive(at.cut, device.name)
-    item.sent.setdefault(at.cut, device.name)
-    if item.opened.get(at.cut) == device.name:
-        del item.opened[at.cut]
-    releases.received(state, item, at.cut)
-    note(state, item, "received", at.cut, device)
+    item.receive(cut, device.name)
+    item.sent.setdefault(cut, device.name)
+    if item.opened.get(cut) == device.name:
+        del item.opened[cut]
+    releases.received(state, item, cut)
+    note(state, item, "received", cut, device)
 
 
 def _task_started(state: State, device: Device, told: TaskStarted) -> None:
-    task = device.running = told.task
+    task = told.task
+    device.runs(task)
     item = find(state, device, task.run, task.item)
     if item is not None and standing.serves(state, device, item, task, "task_started"):
-        item.started.setdefault(task.first, state.now)
-        state.agenda.look("late", item.key)
-        note(state, item, "started", task.first, device)
+        _began(state, device, item, task.first)
     elif item is not None:
         device.running = None
+
+
+def _began(state: State, device: Device, item: Item, first: int) -> None:
+    item.started.setdefault(first, state.now)
+    state.agenda.look("late", item.key)
+    note(state, item, "started", first, device)
 
 
 def _task_done(state: State, device: Device, told: TaskDone) -> None:
@@ -147,6 +156,7 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
     item = find(state, device, task.run, task.item)
     if item is None or not standing.made(state, device, item, task, "task_done"):
         return
+    _note_untold(state, device, item, task.first)
     item.computed(task.first, device.name)
     if task.attempt >= item.attempt - 1:
         item.spent.add((task.first, device.boot))
@@ -159,6 +169,17 @@ def _task_done(state: State, device: Device, told: TaskDone) -> None:
         _note_sent(state, plan, item, cut, device, told)
         hedging.task_done(state, plan, item, task.first, device.name)
         recovery.resend_all(state, plan, item)
+
+
+def _note_untold(state: State, device: Device, item: Item, first: int) -> None:
+    """A task that ends in the batch in which it began is told once: that it is done says that its
+    input had come, and that it was begun."""
+    held = device.name in item.inputs.get(first, ())
+    if not held and (first, device.boot) not in item.spent:
+        _came_in(state, device, item, first)
+    if ("started", first, device.name) not in item.facts:
+        device.forget_before()
+        _began(state, device, item, first)
 
 
 def _note_sent(

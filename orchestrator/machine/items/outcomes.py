@@ -7,7 +7,7 @@ counted. Afterwards everybody who holds something of it is told to forget it.
 from __future__ import annotations
 
 from orchestrator.machine.records.events import FrameHead, Outcome
-from orchestrator.machine.records.instructions import ForgetInputs, SendResult, StoreOutcome
+from orchestrator.machine.records.instructions import SendResult, StoreOutcome
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.run import Run
@@ -59,7 +59,7 @@ def outcome_stored(state: State, run: Run, outcome: Outcome, *, kept: bool = Tru
     if item.has_input:
         state.budget.spool(run, -item.nbytes)
         if kept:
-            state.emit(ForgetInputs(run.run, (item.index,)))
+            state.forget_input(run.run, item.index)
     _let_go(state, item, outcome)
 
 

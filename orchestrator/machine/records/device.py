@@ -85,6 +85,7 @@ class Device:
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=ENDED_LIMIT))
     refused: dict[PartitionId, Refusal] = field(default_factory=dict)
     running: TaskId | None = None  # its boot's last that it told of, and did not tell the end of
+    running_seq: int = 0  # the last event of the batch that told of it
     beaten: TaskId | None = None  # one of its tasks that another device did sooner
     load_deaths: dict[PartitionId, LoadDeaths] = field(default_factory=dict)  # newest last
     tasks: dict[PartitionId, int] = field(default_factory=dict)  # done, by partition
@@ -194,6 +195,15 @@ class Device:
         self.load_deaths[partition] = deaths
         if len(self.load_deaths) > LOAD_DEATHS_LIMIT:
             del self.load_deaths[next(iter(self.load_deaths))]
+
+    def runs(self, task: TaskId | None) -> None:
+        """It told that it began this task."""
+        self.running, self.running_seq = task, self.last_seq or 0
+
+    def forget_before(self) -> None:
+        """It began another task since the batches before, which told of none that began later."""
+        if self.running_seq < (self.last_seq or 0):
+            self.running = None
 
     def ended_task(self, task: TaskId) -> None:
         """It told the end of this task."""

@@ -14,7 +14,12 @@ from orchestrator.machine.records.command_queue import CommandQueue
 from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.devices import Devices
 from orchestrator.machine.records.input_budget import InputBudget
-from orchestrator.machine.records.instructions import Instruction, Respond, SendInput
+from orchestrator.machine.records.instructions import (
+    ForgetInputs,
+    Instruction,
+    Respond,
+    SendInput,
+)
 from orchestrator.machine.records.item import Involved, Item
 from orchestrator.machine.records.models import Models
 from orchestrator.machine.records.options import OrchestratorOptions
@@ -81,6 +86,7 @@ class State:
         self.revisions: dict[str, int] = {}
         self.out: list[Instruction] = []
         self.inputs: list[SendInput] = []
+        self.unneeded: dict[str, list[int]] = {}  # stored inputs of items with an outcome, by run
 
     def advance(self, now: float) -> None:
         """The time never falls."""
@@ -98,6 +104,20 @@ class State:
 
     def emit(self, instruction: Instruction) -> None:
         self.out.append(instruction)
+
+    def forget_input(self, run: str, item: int) -> None:
+        """Its outcome is on disk."""
+        self.unneeded.setdefault(run, []).append(item)
+
+    def take_out(self) -> list[Instruction]:
+        """All but inputs and commands. What is forgotten first: its run may go in the same step."""
+        unneeded, self.unneeded = self.unneeded, {}
+        out, self.out = self.out, []
+        return [*(ForgetInputs(run, tuple(items)) for run, items in unneeded.items()), *out]
+
+    def take_inputs(self) -> list[SendInput]:
+        inputs, self.inputs = self.inputs, []
+        return inputs
 
     def respond(self, party: str, response: Response) -> None:
         self.emit(Respond(party, response))

@@ -9,7 +9,8 @@ import pytest
 from bus.inbound_frames import REASSEMBLY_S
 from tests.support.courier_side import TOPICS, Side, credits_in, frame, name
 from wire.errors import DiskFull
-from wire.parts import Part, Transfer, split
+from wire.frame_head import FrameHead
+from wire.parts import Part, Transfer, encode_bundle, encode_part, split
 
 BOUND = 1 << 20
 PART_NBYTES = 64 << 10
@@ -121,3 +122,54 @@ def test_a_frame_under_a_false_name_is_told_as_lost(b: Side):
 def test_what_is_neither_part_nor_credit_is_refused(b: Side, payload: bytes):
     b.courier.received(TOPICS.data("b", SENDER), payload)
     assert (b.arrived, b.lost, b.publish()) == ([], [], [])
+
+
+# --- what came together ---------------------------------------------------------------------------
+
+
+def test_a_bad_piece_costs_the_others_nothing(b: Side):
+    good = [part for item in range(4) for part in parts_of(frame(item), item)]
+    payload = bytearray(encode_bundle(good))
+    at = payload.index(encode_part(good[1]))
+    payload[at] ^= 1  # it is no part any more
+    at = payload.index(encode_part(good[2]))
+    payload[at + len(encode_part(good[2])) - len(good[2].data)] ^= 1  # and this no frame
+    b.courier.received(TOPICS.data("b", SENDER), payload)
+    assert [header.activation for _, header in b.arrived] == [name(0), name(3)]
+    assert b.kept == [frame(0), frame(3)]
+    assert b.lost == [(SENDER, name(2), "malformed")]
+
+
+def test_a_fault_of_the_keepers_at_one_piece_costs_the_others_nothing(b: Side):
+    keep, faults = b.keep, [ZeroDivisionError()]
+
+    def fail_once(sender: str, header: FrameHead, data: bytes) -> None:
+        if faults:
+            raise faults.pop()
+        keep(sender, header, data)
+
+    b.keep = fail_once  # type: ignore[method-assign]  # as no keeper should
+    payload = encode_bundle([part for item in range(3) for part in parts_of(frame(item), item)])
+    b.courier.received(TOPICS.data("b", SENDER), payload)
+    assert b.kept == [frame(1), frame(2)]
+
+
+def test_at_the_bound_of_what_came_together_what_has_no_room_is_told_as_lost(b: Side):
+    b.held_nbytes = BOUND - len(frame())
+    keep = b.keep
+
+    def counted(sender: str, header: FrameHead, data: bytes) -> None:
+        keep(sender, header, data)
+        b.held_nbytes += len(data)
+
+    b.keep = counted  # type: ignore[method-assign]  # as a keeper does
+    payload = encode_bundle([part for item in range(2) for part in parts_of(frame(item), item)])
+    b.courier.received(TOPICS.data("b", SENDER), payload)
+    assert b.kept == [frame(0)]
+    assert b.lost == [(SENDER, name(1), "queue_full")]
+
+
+def test_a_bundle_whose_lengths_are_wrong_is_refused_whole(b: Side):
+    payload = encode_bundle(parts_of(frame())) + b"x"
+    b.courier.received(TOPICS.data("b", SENDER), payload)
+    assert b.arrived == b.lost == []

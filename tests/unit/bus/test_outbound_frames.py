@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bus import outbound_frames
 from bus.connection_policy import ConnectionPolicy
-from bus.outbound_frames import UNHEARD_LIMIT
+from bus.message_properties import fault_of_size
+from bus.outbound_frames import BUNDLE_NBYTES, SMALL_NBYTES, UNHEARD_LIMIT
 from bus.parcels import AWAY_MOST_S, AWAY_S
 from tests.support.courier_side import (
     PACKET_NBYTES,
@@ -26,6 +27,7 @@ from wire.errors import QueueFull
 from wire.outbox import Message
 from wire.parts import (
     LARGE_PART_NBYTES,
+    MAX_BUNDLED,
     PACKET_SLACK_NBYTES,
     PART_NBYTES,
     Credit,
@@ -135,6 +137,132 @@ def test_a_slow_link_costs_no_memory():
     assert sum(source.loads for source in sources) < 10
 
 
+# --- what travels together ------------------------------------------------------------------------
+
+
+def items_in(messages: list[Message]) -> list[list[int]]:
+    """Of each message."""
+    return [[part.transfer.activation.item for part in parts_in([each])] for each in messages]
+
+
+def test_small_frames_that_wait_for_one_reader_share_a_message(a: Side, b: Side):
+    for item in range(5):
+        a.send("c" if item == 2 else "b", item, 100)
+    published = a.publish()
+    assert items_in(published) == [[0, 1, 3, 4], [2]]
+    b.take("a", published[:1])
+    assert b.kept == [frame(item, 100) for item in (0, 1, 3, 4)]
+    assert [header.activation.item for _, header in b.arrived] == [0, 1, 3, 4]
+
+
+def test_nothing_waits_for_company(a: Side):
+    a.send("b", 0, 100)
+    assert items_in(a.publish(acknowledge=False)) == [[0]]
+    a.send("b", 1, 100)
+    assert items_in(a.publish(acknowledge=False)) == [[1]]
+
+
+def test_a_message_takes_no_more_than_so_many_frames_and_bytes():
+    a = Side("a", packet_nbytes=1 << 30)
+    for item in range(MAX_BUNDLED + 1):
+        a.send("b", item, 100)
+    assert [len(items) for items in items_in(a.publish())] == [MAX_BUNDLED, 1]
+    for item in range(10):
+        a.send("b", item, SMALL_NBYTES - 1000)
+    published = a.publish()
+    assert [len(items) for items in items_in(published)] == [4, 4, 2]
+    assert max(len(message.payload) for message in published) <= BUNDLE_NBYTES
+
+
+@pytest.mark.parametrize("nbytes", [10, 100, 1000])
+def test_what_travels_together_fits_into_the_brokers_packets(a: Side, nbytes: int):
+    for item in range(40):
+        a.send("b", item, nbytes, run=f"{item:032}")
+    for message in a.publish():
+        assert fault_of_size(message, PACKET_NBYTES) is None
+        assert len(message.payload) <= PACKET_NBYTES - PACKET_SLACK_NBYTES
+
+
+def test_large_frames_have_a_message_of_their_own_and_keep_their_place():
+    a = Side("a", packet_nbytes=1 << 30)
+    for item, nbytes in enumerate((100, 100, SMALL_NBYTES, 100, 100)):
+        a.send("b", item, nbytes)
+    assert items_in(a.publish()) == [[0, 1], [2], [3, 4]]
+
+
+def test_a_message_with_several_frames_says_of_each_run_and_cut_which_items(a: Side):
+    for item in (4, 0, 1, 2):
+        a.send("b", item, 100)
+    a.send("b", 7, 100, run="other")
+    (message,) = a.publish()
+    assert message.properties == (
+        ("run", "run"),
+        ("item", "0-2,4"),
+        ("cut", "1"),
+        ("run", "other"),
+        ("item", "7"),
+        ("cut", "1"),
+    )
+    assert message.content_type == "application/vnd.crowdpipe.frame"
+    assert message.expiry_s == 300
+
+
+def test_what_shared_a_message_that_was_lost_is_sent_again(a: Side, b: Side):
+    for item in range(3):
+        a.send("b", item, 100)
+    assert len(a.publish(acknowledge=False)) == 1
+    a.courier.forget(name(1))
+    a.disconnect()
+    a.connect()
+    again = a.publish()
+    assert items_in(again) == [[0, 2]]
+    a.disconnect()
+    a.connect()
+    assert a.publish() == []  # the broker has it
+
+
+def test_what_shared_a_message_that_nobody_heard_goes_again_after_a_while(a: Side):
+    for item in range(3):
+        a.send("b", item, 100)
+    heard_by_nobody(a, 10.0)
+    a.courier.forget(name(1))
+    assert not fill(a, 10.0 + AWAY_S / 2)
+    assert fill(a, 10.0 + AWAY_S)
+    assert items_in(a.publish()) == [[0, 2]]
+
+
+def test_all_that_shared_messages_that_nobody_ever_heard_is_told(a: Side):
+    for item in range(3):
+        a.send("b", item, 100)
+    now = 10.0
+    while not a.given_up:
+        heard_by_nobody(a, now)
+        now += 2 * AWAY_MOST_S
+        fill(a, now)
+    assert a.given_up == [("b", name(item), "timed_out") for item in range(3)]
+
+
+def test_what_was_let_go_or_cannot_be_read_costs_its_company_nothing(a: Side):
+    sources = [a.send("b", item, 100) for item in range(5)]
+
+    def fail() -> bytes:
+        raise OSError("input/output error")
+
+    sources[1].load = fail  # type: ignore[method-assign]  # as a broken disk would
+    sources[3].data = None
+    published = a.publish()
+    assert [item for items in items_in(published) for item in items] == [0, 2, 4]
+    assert a.given_up == [("b", name(1), "operator")]
+
+
+def test_what_the_outbox_refuses_is_told_of_each(a: Side):
+    a.pending._outbox.max_nbytes = 100
+    for item in range(3):
+        a.send("b", item, 100)
+    assert a.publish() == []
+    assert a.given_up == [("b", name(item), "queue_full") for item in range(3)]
+
+
 # --- the size of parts ----------------------------------------------------------------------------
 
 
@@ -191,7 +319,7 @@ def test_a_frame_of_too_many_parts_is_given_up_and_told(a: Side):
 
 def test_what_the_broker_did_not_acknowledge_is_sent_again_before_what_waits(a: Side):
     for item in range(3):
-        a.send("b", item, 100)
+        a.send("b", item, 3000)  # two do not fit into one message
     assert len(a.publish(acknowledge=False)) == 3
     a.acknowledge(2)
     a.disconnect()

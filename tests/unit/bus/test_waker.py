@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import threading
 from typing import Any
@@ -57,4 +58,51 @@ def test_no_wake_among_thousands_is_lost() -> None:
     done.set()
     heard.set()
     thread.join()
+    waker.close()
+
+
+def test_what_is_woken_for_in_a_block_wakes_once_at_its_end() -> None:
+    waker = Waker()
+    with waker.once():
+        with waker.once():
+            waker.wake()
+        waker.wake()
+        assert not readable(waker)
+    assert readable(waker)
+    assert waker.socket.recv(10) == b"!"
+    waker.close()
+
+
+def test_a_block_in_which_nobody_woke_wakes_nobody() -> None:
+    waker = Waker()
+    with waker.once():
+        pass
+    assert not readable(waker)
+    waker.close()
+
+
+def test_a_block_that_fails_wakes_all_the_same() -> None:
+    waker = Waker()
+    with contextlib.suppress(ZeroDivisionError), waker.once():
+        waker.wake()
+        raise ZeroDivisionError
+    assert readable(waker)
+    waker.close()
+
+
+def test_while_one_thread_is_in_a_block_others_wake_at_once() -> None:
+    waker = Waker()
+    with waker.once():
+        other = threading.Thread(target=waker.wake)
+        other.start()
+        other.join()
+        assert readable(waker)
+    waker.close()
+
+
+def test_the_thread_that_sleeps_wakes_nobody() -> None:
+    waker = Waker()
+    waker.sleeper = threading.get_ident()
+    waker.wake()
+    assert not readable(waker)
     waker.close()

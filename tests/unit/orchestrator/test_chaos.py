@@ -42,11 +42,22 @@ class Chaos(RuleBasedStateMachine):
         segments=st.integers(1, 6),
         budget=st.integers(25, 60),
         barrier=st.booleans(),
+        brief=st.booleans(),
+        gather_s=st.sampled_from([None, 0.0, 0.01, 0.05]),
     )
-    def begin(self, count: int, segments: int, budget: int, barrier: bool) -> None:
+    def begin(
+        self,
+        count: int,
+        segments: int,
+        budget: int,
+        barrier: bool,
+        brief: bool,
+        gather_s: float | None,
+    ) -> None:
         manifest = tiny_manifest(weights=[10 * MB] * segments)
         options = OrchestratorOptions(no_device_s=30.0, client_lease_s=6.0, client_gone_s=30.0)
-        self.world = World(manifest, options).begin(*NAMES[:count], budget=budget * MB)
+        self.world = World(manifest, options).begin(*NAMES[:count], budget=budget * MB, brief=brief)
+        self.world.gather_s = gather_s
         self.world.lose_frame = lambda sender, at, to: to in self.losing
         self.submit("r1", 4, barrier, False, None, 1)
 

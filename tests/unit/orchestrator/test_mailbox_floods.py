@@ -13,7 +13,7 @@ from orchestrator.machine.records.events import (
     TelemetrySeen,
 )
 from orchestrator.shell.busy_answers import BusyAnswers
-from orchestrator.shell.mailbox import INPUTS, REQUESTS, Mailbox
+from orchestrator.shell.mailbox import INPUTS, REQUESTS, TOGETHER, Mailbox
 from orchestrator.shell.waiting import WaitingLimits
 from wire.errors import PeerError
 from wire.frame_head import FrameHead
@@ -146,3 +146,28 @@ def test_what_is_no_request_is_not_answered(payload: bytes) -> None:
     with pytest.raises(PeerError):
         heard.refusals.refuse(BOB, payload, 10.0)
     assert not heard.told
+
+
+def test_what_waits_is_taken_together_up_to_a_bound() -> None:
+    mailbox = Mailbox()
+    for number in range(TOGETHER + 2):
+        mailbox.put(ForgetAsked(str(number)))
+    assert [len(mailbox.take(0.0)) for _ in range(3)] == [TOGETHER, 2, 0]
+
+
+def test_what_is_taken_together_makes_room_for_its_party() -> None:
+    mailbox = Mailbox(requests=WaitingLimits(of_party=2, of_user=3, of_all=5))
+    for _ in range(2):
+        mailbox.put_request(RequestArrived("clients/ann/s1", Renew(())))
+    assert not mailbox.has_room_for_request("clients/ann/s1")
+    mailbox.take(0.0)
+    assert mailbox.has_room_for_request("clients/ann/s1")
+
+
+def test_a_wake_ends_what_is_taken_together() -> None:
+    mailbox = Mailbox()
+    mailbox.put(ForgetAsked("first"))
+    mailbox.wake()
+    mailbox.put(ForgetAsked("second"))
+    assert mailbox.take(0.0) == [ForgetAsked("first")]
+    assert mailbox.take(0.0) == [ForgetAsked("second")]

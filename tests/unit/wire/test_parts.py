@@ -14,15 +14,18 @@ from wire.errors import CrowdpipeError, Malformed
 from wire.ids import ActivationId
 from wire.parts import (
     LARGE_PART_NBYTES,
+    MAX_BUNDLED,
     MAX_PARTS,
     PART_NBYTES,
     Credit,
     Part,
     Transfer,
     decode,
+    encode_bundle,
     encode_credit,
     encode_part,
     part_nbytes,
+    pieces_of,
     split,
 )
 from wire.reassembly import Reassembly
@@ -304,3 +307,86 @@ def test_a_flipped_byte_gives_a_part_or_a_typed_error(data: bytes, place: int, c
         said = decode(payload)
         if isinstance(said, Part):
             Reassembly(1 << 16).add("a", said, 0.0)
+
+
+# --- bundles --------------------------------------------------------------------------------------
+
+
+def wholes(*frames: bytes) -> list[Part]:
+    return [
+        pieces(data or b"x", 1 << 20, Transfer(ActivationId("r", i, 2), 0))[0]
+        for i, data in enumerate(frames)
+    ]
+
+
+def bundle_of(*said: bytes) -> bytes:
+    """With pieces that need not be parts."""
+    lengths = b"".join(len(each).to_bytes(4, "little") for each in said)
+    return b"CP\2" + bytes([len(said)]) + lengths + b"".join(said)
+
+
+def test_a_bundle_has_these_bytes() -> None:
+    parts = wholes(b"abc", b"de")
+    assert encode_bundle(parts) == bundle_of(*map(encode_part, parts))
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=MAX_BUNDLED))
+def test_what_travels_together_is_what_would_have_come_alone(frames: list[bytes]) -> None:
+    parts = wholes(*frames)
+    assert [decode(piece) for piece in pieces_of(encode_bundle(parts))] == parts
+
+
+@given(st.lists(st.binary(max_size=80), min_size=1, max_size=MAX_BUNDLED))
+def test_the_pieces_of_a_bundle_are_not_copied_nor_judged_together(said: list[bytes]) -> None:
+    payload = bundle_of(*said)
+    found = [memoryview(piece) for piece in pieces_of(payload)]
+    assert [bytes(piece) for piece in found] == said
+    assert all(piece.obj is payload for piece in found)
+
+
+@given(st.binary(max_size=80))
+def test_what_is_no_bundle_is_one_piece(data: bytes) -> None:
+    for payload in (data, encode_part(wholes(data)[0]), encode_credit(Credit(TRANSFER, 0, 2))):
+        assert payload.startswith(b"CP\2") or pieces_of(payload) == (payload,)
+
+
+def test_too_many_do_not_travel_together() -> None:
+    for count in (0, MAX_BUNDLED + 1):
+        with pytest.raises(ValueError, match="together"):
+            encode_bundle(wholes(*[b"x"] * count))
+        with pytest.raises(Malformed):
+            pieces_of(bundle_of(*[b"x"] * count))
+
+
+def test_a_bundle_in_a_bundle_is_refused() -> None:
+    outer = bundle_of(encode_bundle(wholes(b"abc", b"de")))
+    with pytest.raises(Malformed, match="neither"):
+        decode(pieces_of(outer)[0])
+
+
+def test_every_bundle_that_is_cut_short_or_too_long_is_refused() -> None:
+    payload = encode_bundle(wholes(b"abc", b"de"))
+    for length in range(4, len(payload)):
+        with pytest.raises(Malformed):
+            pieces_of(payload[:length])
+    with pytest.raises(Malformed):
+        pieces_of(payload + b"x")
+
+
+def test_lengths_that_a_bundle_does_not_have_take_no_memory() -> None:
+    with pytest.raises(Malformed):
+        pieces_of(b"CP\2\x20" + b"\xff" * 4 * MAX_BUNDLED)
+
+
+@given(
+    st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.integers(0), st.integers(1, 255)
+)
+def test_a_flipped_byte_in_a_bundle_gives_parts_or_typed_errors(
+    frames: list[bytes], place: int, change: int
+) -> None:
+    payload = bytearray(encode_bundle(wholes(*frames)))
+    payload[place % len(payload)] ^= change
+    with contextlib.suppress(CrowdpipeError):
+        for piece in pieces_of(payload):
+            with contextlib.suppress(CrowdpipeError):
+                decode(piece)
