@@ -34,6 +34,7 @@ from bus.courier import Courier
 from bus.link import Link
 from bus.listener import ConnectionListener, InboundMessage, Subscription
 from bus.message_properties import fault_of_size, new_properties, properties_of
+from bus.packed_properties import PackedProperties
 from bus.paho_client import make_client
 from bus.pending_publishes import PendingPublishes
 from bus.sending_rate import SendingRate
@@ -193,9 +194,7 @@ class Connection:
         if will is None:
             self._client.will_clear()
             return
-        self._client.will_set(
-            will.topic, will.payload, will.qos, will.retain, properties_of(will, will=True)
-        )
+        self._client.will_set(will.topic, will.payload, will.qos, will.retain, properties_of(will))
 
     def _turn(self) -> None:
         """Wait for something to do, and do it."""
@@ -262,8 +261,9 @@ class Connection:
             self._pending.withdraw(numbered)
             self._settle(message, fault)
             return
+        properties: Any = PackedProperties(message)  # all that paho asks of any
         info = self._client.publish(
-            message.topic, message.payload, message.qos, message.retain, properties_of(message)
+            message.topic, message.payload, message.qos, message.retain, properties
         )
         if message.qos > 0:
             self._pending.published(info.mid, numbered, time.monotonic())
@@ -356,7 +356,7 @@ class Connection:
             self._safely(self._courier.connected, self._packet_nbytes)
         self._safely(self._listener.connected, self._id, reconnect)
 
-    def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
+    def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         if not self._life.attached:
             return  # not acknowledged either: it comes again
         topic, courier = message.topic, self._courier

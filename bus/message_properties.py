@@ -1,4 +1,4 @@
-"""MQTT 5 properties as paho wants them: of a message, or a packet's empty ones."""
+"""MQTT 5 properties as paho wants them, of a will or empty ones, and how large a message is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from paho.mqtt.packettypes import PacketTypes
 
+from bus.packed_properties import PackedProperties
 from bus.paho_properties import BriefProperties
 from wire.errors import TooLarge
 from wire.outbox import Message
@@ -14,15 +15,15 @@ from wire.parts import PACKET_SLACK_NBYTES
 HEAD_NBYTES = 9  # of a PUBLISH: type, length, topic's length, packet identifier
 
 
-def properties_of(message: Message, *, will: bool = False) -> Any:
+def properties_of(will: Message) -> Any:
     """Content type, expiry and user properties, where the message has them."""
-    properties = new_properties(PacketTypes.WILLMESSAGE if will else PacketTypes.PUBLISH)
-    if message.content_type:
-        properties.ContentType = message.content_type
-    if message.expiry_s is not None:
-        properties.MessageExpiryInterval = message.expiry_s
-    if message.properties:
-        properties.UserProperty = list(message.properties)
+    properties = new_properties(PacketTypes.WILLMESSAGE)
+    if will.content_type:
+        properties.ContentType = will.content_type
+    if will.expiry_s is not None:
+        properties.MessageExpiryInterval = will.expiry_s
+    if will.properties:
+        properties.UserProperty = list(will.properties)
     return properties
 
 
@@ -35,7 +36,7 @@ def fault_of_size(message: Message, limit_nbytes: int | None) -> TooLarge | None
     whenever it is repeated."""
     if limit_nbytes is None or len(message.payload) + PACKET_SLACK_NBYTES <= limit_nbytes:
         return None
-    properties = len(properties_of(message).pack())
+    properties = len(PackedProperties(message).pack())
     nbytes = HEAD_NBYTES + len(message.topic.encode()) + properties + len(message.payload)
     if nbytes <= limit_nbytes:
         return None
