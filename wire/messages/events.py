@@ -38,7 +38,8 @@ class TaskStarted:
 @dataclass(frozen=True, slots=True)
 class TaskDone:
     """`parked`: no dependent was known, the output is kept here; else it goes to `to`. Bytes are
-    of whole frames; raw bytes are of the tensors before encoding."""
+    of whole frames; raw bytes are of the tensors before encoding. `started_s`: when it was begun,
+    on the clock of `at_s`, since its start may not have been told."""
 
     type: ClassVar[str] = "task_done"
     task: TaskId
@@ -52,6 +53,7 @@ class TaskDone:
     output_raw_nbytes: int
     parked: bool = False
     to: str | None = None
+    started_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
