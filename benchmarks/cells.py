@@ -53,6 +53,23 @@ def make_cells(desk: Desk, work: Work, folder: Path, items: int) -> Cells:
     return Cells(manifest, tuple(cells))
 
 
+def plain_file(desk: Desk, work: Work, manifest: Manifest, span: Span) -> Path:
+    """A model file of just these segments, as one graph, for a plain session."""
+    places = ("", *_places(manifest), "")
+    ends = tuple(filter(None, (places[span.first], places[span.last + 1])))
+    if not ends:
+        return work.model
+    coarse = desk.cut(work, ends)
+    wanted = set(manifest.cuts[span.first].names), set(manifest.cuts[span.last + 1].names)
+    for segment in coarse.segments:
+        cuts = coarse.cuts[segment.index : segment.index + 2]
+        if tuple(set(cut.names) for cut in cuts) == wanted:
+            return desk.store.blobs.path(segment.graph.digest)
+    raise OperatorError(
+        f"{manifest.name} cannot be cut around segments {span.first} to {span.last}"
+    )
+
+
 def _places(manifest: Manifest) -> tuple[str, ...]:
     """The value after whose node each inner cut is: what is large there was made last."""
     largest = (max(cut.tensors, key=_bound) for cut in manifest.cuts[1:-1])

@@ -19,6 +19,7 @@ import psutil
 from benchmarks.bare import Bare
 from benchmarks.happenings import Happenings, Stage, whole_items
 from benchmarks.rack import Rack
+from benchmarks.tally import Tally
 from benchmarks.work import Work
 from broker_config.credentials import Credentials
 from crowdpipe.client.session import Session
@@ -35,7 +36,7 @@ from wire.errors import OperatorError
 from wire.manifest import Manifest
 from wire.messages.events import PartitionLoaded
 from wire.messages.residency import PartitionResidency
-from wire.topics import Role
+from wire.topics import ORCHESTRATOR, Role, Topics
 
 ONLINE_LIMIT_S = 60.0
 EVENTS_LIMIT_S = 15.0  # after the last result, for what devices still tell of it
@@ -184,6 +185,16 @@ class Fleet:
     def login(self, user: str) -> BrokerUrl:
         """How a user of the broker comes in."""
         return login_of(self._home, self._url, user)
+
+    def tally(self) -> Tally:
+        """Of all messages to and from the orchestrator. No user may read all of them: each reads
+        what is its own."""
+        topics, client = Topics(), self._url
+        own = [(self.login(WATCHER), f"{topics.control_root}/#")]
+        own.append((self.login(ORCHESTRATOR), topics.inbox(ORCHESTRATOR)))
+        own += [(self.login(name), topics.data(name, ORCHESTRATOR)) for name in self.names]
+        own.append((client, topics.data(f"clients/{client.user}/+", ORCHESTRATOR)))
+        return Tally(own)
 
     @property
     def logs(self) -> tuple[Path, ...]:

@@ -82,15 +82,32 @@ class Happenings:
 
 
 def stages(events: list[tuple[str, DeviceEvent]]) -> list[Stage]:
-    """The tasks that both began and ended in these events, in order of their beginning."""
+    """The tasks that both began and ended in these events, in order of their beginning. A start
+    that was not told by itself is in the end."""
     begun: dict[tuple[str, TaskId], float] = {}
     found = []
     for device, event in events:
         if isinstance(event, TaskStarted):
             begun[device, event.task] = event.at_s
-        elif isinstance(event, TaskDone) and (device, event.task) in begun:
-            found.append(Stage(device, event.task, begun[device, event.task], event))
+        elif isinstance(event, TaskDone):
+            started_s = event.started_s
+            if started_s is None:
+                started_s = begun.get((device, event.task))
+            if started_s is not None:
+                found.append(Stage(device, event.task, started_s, event))
     return sorted(found, key=lambda stage: stage.started_s)
+
+
+def idle_share(found: list[Stage]) -> float:
+    """Of the time from the first task's start to the last one's end, as their devices had them:
+    how much no device had any."""
+    tasks = sorted((stage.started_s, stage.done.at_s) for stage in found)
+    until = tasks[0][0]
+    idle_s = 0.0
+    for started_s, ended_s in tasks:
+        idle_s += max(0.0, started_s - until)
+        until = max(until, ended_s)
+    return idle_s / (until - tasks[0][0])
 
 
 def whole_items(events: list[tuple[str, DeviceEvent]], segments: int) -> list[list[Stage]]:

@@ -12,15 +12,18 @@ from wire.planes import Lossless
 from wire.transport import Transport
 
 MAX_RANK = 32
+MAX_BATCH = 64  # items that may ask to be computed at once: six bits tell their number
 
 
 @dataclass(frozen=True, slots=True)
 class FrameSettings:
-    """A run's settings, which travel with its items from hop to hop."""
+    """A run's settings, which travel with its items from hop to hop. `batch`: so many items at
+    most may be computed at once; 1: each alone."""
 
     exact: bool = False
     barrier: bool = False
     transport: Transport = "auto"
+    batch: int = 1
 
     @property
     def lossless(self) -> Lossless:
@@ -54,7 +57,8 @@ class FrameHead:
     raw_nbytes: int
     tensors: tuple[TensorHead, ...] = ()
     transport: Transport = "auto"
+    batch: int = 1
 
     @property
     def settings(self) -> FrameSettings:
-        return FrameSettings(self.exact, self.barrier, self.transport)
+        return FrameSettings(self.exact, self.barrier, self.transport, self.batch)

@@ -7,10 +7,11 @@ inflates with a bound. Tensors are kept encoded until asked for, so that what on
 a device is copied as it came. Says nothing about topics or parts (see `wire.parts`).
 
 Header: magic, header bytes (u32), CRC-32 of all that follows (u32; the check sums inside zlib
-streams miss some changes of exponents, and raw planes have none), flags (u8: 1 exact, 2 barrier),
-transport (u8), tensors (u16), model digest (32 bytes), item, cut, attempt (u32 each), run (u8
-length, UTF-8). Then per tensor: name (u16 length, UTF-8), element (u8), encoding (u8), rank (u8),
-dims (u64 each), planes (u8), and per plane: deflated (u8), raw bytes (u64), encoded bytes (u64).
+streams miss some changes of exponents, and raw planes have none), flags (u8: 1 exact, 2 barrier;
+the six bits above tell one less than the items that may be computed at once), transport (u8),
+tensors (u16), model digest (32 bytes), item, cut, attempt (u32 each), run (u8 length, UTF-8).
+Then per tensor: name (u16 length, UTF-8), element (u8), encoding (u8), rank (u8), dims (u64 each),
+planes (u8), and per plane: deflated (u8), raw bytes (u64), encoded bytes (u64).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed, TooLarge
-from wire.frame_head import MAX_RANK, FrameHead, FrameSettings, TensorHead
+from wire.frame_head import MAX_BATCH, MAX_RANK, FrameHead, FrameSettings, TensorHead
 from wire.ids import ActivationId, check_digest, is_name
 from wire.planes import Buffer, Plane
 from wire.tensors import (
@@ -109,10 +110,12 @@ def _fields(
     """The header's fields up to the tensors."""
     if not is_name(activation.run):
         raise ValueError(f"a run called {activation.run!r} cannot travel")
+    if not 1 <= settings.batch <= MAX_BATCH:
+        raise ValueError(f"{settings.batch} items at once; 1 to {MAX_BATCH} can be asked for")
     run = activation.run.encode()
     try:
         fixed = _FIXED.pack(
-            settings.exact | settings.barrier << 1,
+            settings.exact | settings.barrier << 1 | settings.batch - 1 << 2,
             TRANSPORTS.index(settings.transport),
             tensors,
             bytes.fromhex(check_digest(model)),
@@ -224,6 +227,7 @@ def _head(
         raw_nbytes=raw_nbytes,
         tensors=heads,
         transport=settings.transport,
+        batch=settings.batch,
     )
 
 
@@ -281,12 +285,14 @@ def _read_header(view: memoryview) -> tuple[FrameHead, list[_Layout], int]:
     reader = _Reader(view, _START.size, nbytes)
     fixed = _FIXED.unpack(reader.take(_FIXED.size))
     flags, transport, count, model, item, cut, attempt, run_nbytes = fixed
-    if flags > 3 or transport >= len(TRANSPORTS) or count > MAX_TENSORS:
-        raise Malformed("a frame's flags, transport or tensor count are out of range")
+    if transport >= len(TRANSPORTS) or count > MAX_TENSORS:
+        raise Malformed("a frame's transport or tensor count is out of range")
     activation = ActivationId(reader.text(run_nbytes), item, cut)
     if not is_name(activation.run):
         raise Malformed(f"a frame of a run called {activation.run!r:.80}")
-    settings = FrameSettings(bool(flags & 1), bool(flags & 2), TRANSPORTS[transport])
+    settings = FrameSettings(
+        bool(flags & 1), bool(flags & 2), TRANSPORTS[transport], (flags >> 2) + 1
+    )
     heads, layouts = _read_tensors(reader, count)
     raw_nbytes = sum(layout.raw_nbytes for layout in layouts)
     if reader.offset != nbytes:

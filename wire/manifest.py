@@ -128,12 +128,26 @@ class SegmentSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Batching:
+    """Whether items may be computed together, along the first axis, which `symbol` names: by
+    partitions that begin and end at one of `cuts`. Without any, `refused` says why not.
+    `difference`: how far items together were from the same items alone."""
+
+    symbol: str = ""
+    cuts: tuple[int, ...] = ()
+    difference: float = 0.0
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
-    """How ONNX Runtime differs from itself on this model, as `model check` measured it."""
+    """How ONNX Runtime differs from itself on this model, as `model check` measured it.
+    `batching` None: not looked at."""
 
     runtime_version: str
     spread: float
     settings: tuple[str, ...] = ()
+    batching: Batching | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +219,24 @@ class Manifest:
     @property
     def nbytes(self) -> int:
         return sum(blob.nbytes for blob in self.blobs)
+
+    @property
+    def batching(self) -> Batching:
+        """As it was measured; refused where it was not."""
+        found = self.reference.batching if self.reference is not None else None
+        return found or Batching(refused="its items were never compared together and alone")
+
+    @property
+    def batch_limit(self) -> int:
+        """Rows along the batch axis that may be computed at once: what its bound says, since
+        memory is planned for as many. 1 where items are computed alone."""
+        found = self.batching
+        return self.symbols.get(found.symbol, 1) if found.cuts else 1
+
+    def shared_inputs(self) -> tuple[str, ...]:
+        """The inputs without the batch axis: what is computed together must have them alike."""
+        symbol = self.batching.symbol
+        return tuple(spec.name for spec in self.inputs if symbol not in spec.dims)
 
     def frame_bound_nbytes(self, cut: int) -> int:
         """Raw bytes of a frame at this cut. Before the first segment it has every input, those

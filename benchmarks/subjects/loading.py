@@ -1,7 +1,8 @@
 """From an assignment to a partition in memory: warm, with the import, and over a slow link.
 
 The partition is the range of segments that comes nearest to 85 MB. *Warm*: everything is on the
-device's disk and ONNX Runtime is imported. *With import*: a fresh process of the agent. *Cold*:
+device's disk and ONNX Runtime is imported. *With import*: a fresh process of the agent. The rival
+of both is a plain session of the same partition in a process of its own, which takes turns. *Cold*:
 nothing is on disk, and the way to the store has a rate; a plain download of the same bytes over
 the same way is the rival. What is prepared once after a fetch is told apart.
 """
@@ -15,10 +16,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from benchmarks.bench import Bench, Outcome
-from benchmarks.desk import Desk, Ready, Span, given
+from benchmarks.cells import plain_file
+from benchmarks.desk import Desk, Span, given
+from benchmarks.plain_load import PlainLoad, fresh_load
 from benchmarks.relay import Relay, Route
+from benchmarks.rounds import Measure, shares, take_turns
 from benchmarks.row import Rival, Row, at_least, at_most, measured
 from benchmarks.spread import spread
 from wire.errors import OperatorError, TimedOut
@@ -30,6 +35,7 @@ MS = 1e3
 WANTED_NBYTES = 85e6
 WARM_MS = 100.0
 IMPORT_MS = 200.0
+SHARE_OF_PLAIN = 1.0
 LINK_SHARE = 0.9
 RESUMED_SHARE = 1.05
 KILLED_AT = 0.4  # of the download
@@ -45,7 +51,8 @@ def run(bench: Bench) -> Outcome:
         manifest = desk.cut(bench.given)
         span = nearest_span(manifest, WANTED_NBYTES)
         wanted = given(manifest, span)
-        outcome.rows += _warm_rows(bench, desk, wanted)
+        plain = plain_file(desk, bench.given, manifest, span)
+        outcome.rows += _warm_rows(bench, desk, wanted, plain)
         outcome.rows += _cold_rows(bench, desk, wanted)
         outcome.rows += _again_rows(desk, manifest, span)
     return outcome
@@ -68,30 +75,21 @@ def _nbytes(wanted: PartitionAssignment) -> int:
 # --- warm -------------------------------------------------------------------------------------
 
 
-def _warm_rows(bench: Bench, desk: Desk, wanted: PartitionAssignment) -> Iterator[Row]:
-    with desk.agent("warm", ROOMY_NBYTES):
+def _warm_rows(bench: Bench, desk: Desk, wanted: PartitionAssignment, plain: Path) -> Iterator[Row]:
+    with desk.agent("warm", ROOMY_NBYTES), PlainLoad(plain) as rival:
         first = desk.load("warm", wanted)
-        warm = [_again(desk, wanted) for _ in range(bench.pick(6, 20))]
-    imported = []
-    for _ in range(bench.pick(3, 8)):
-        with desk.agent("warm", ROOMY_NBYTES):
-            imported.append(desk.load("warm", wanted))
+        rival.load()
+        contenders: dict[str, Measure] = {
+            "ours": lambda: _again(desk, wanted),
+            "plain": rival.load,
+        }
+        warm = take_turns(contenders, bench.pick(6, 20))
+    contenders = {"ours": lambda: _fresh(desk, wanted), "plain": lambda: fresh_load(plain)}
+    imported = take_turns(contenders, bench.pick(3, 8))
     size = f"{_nbytes(wanted) / MB:.0f} MB"
-    yield measured(
-        "loading.warm",
-        f"from assignment to ready, {size}: cached, runtime imported",
-        [MS * each.after_s for each in warm],
-        "ms",
-        at_most(WARM_MS),
-        note="streamed" if warm[0].loaded.streamed else "",
-    )
-    yield measured(
-        "loading.with_import",
-        f"from assignment to ready, {size}: cached, fresh process",
-        [MS * each.after_s for each in imported],
-        "ms",
-        at_most(IMPORT_MS),
-    )
+    note = "streamed" if first.loaded.streamed else ""
+    yield from _beside_plain("warm", f"{size}: cached, runtime imported", warm, WARM_MS, note)
+    yield from _beside_plain("with_import", f"{size}: cached, fresh process", imported, IMPORT_MS)
     yield measured(
         "loading.preparation",
         f"preparing it at the first load after a fetch, {size}, once per device",
@@ -100,9 +98,35 @@ def _warm_rows(bench: Bench, desk: Desk, wanted: PartitionAssignment) -> Iterato
     )
 
 
-def _again(desk: Desk, wanted: PartitionAssignment) -> Ready:
+def _beside_plain(
+    name: str, what: str, found: dict[str, list[float]], most_ms: float, note: str = ""
+) -> Iterator[Row]:
+    yield measured(
+        f"loading.{name}",
+        f"from assignment to ready, {what}",
+        [MS * each for each in found["ours"]],
+        "ms",
+        at_most(most_ms),
+        Rival("plain session", MS * spread(found["plain"]).median),
+        note,
+    )
+    yield measured(
+        f"loading.{name}_share_of_plain",
+        "the same, as a share of making a plain session of it",
+        shares(found["ours"], found["plain"]),
+        "",
+        at_most(SHARE_OF_PLAIN),
+    )
+
+
+def _again(desk: Desk, wanted: PartitionAssignment) -> float:
     desk.unload("warm")
-    return desk.load("warm", wanted)
+    return desk.load("warm", wanted).after_s
+
+
+def _fresh(desk: Desk, wanted: PartitionAssignment) -> float:
+    with desk.agent("warm", ROOMY_NBYTES):
+        return desk.load("warm", wanted).after_s
 
 
 # --- cold -------------------------------------------------------------------------------------

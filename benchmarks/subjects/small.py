@@ -8,12 +8,13 @@ is warm, and contenders take turns.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from benchmarks.bench import Bench, Outcome
 from benchmarks.fleet import Fleet, FleetSpec
-from benchmarks.happenings import Stage
+from benchmarks.happenings import Stage, idle_share
 from benchmarks.process import cpu_s
 from benchmarks.rounds import Measure, shares, take_turns
 from benchmarks.row import Rival, Row, at_least, at_most, measured
@@ -36,6 +37,9 @@ SHARE_OF_TWO = 0.5
 HOPS_OF_BARE = 4.0
 INPUT_MS = 1.5
 TASK_MS = 1.3  # 1.5 % of the 88 ms that one process takes for an item of 128 tokens
+MESSAGES = 4.0
+TRAILING_S = 0.5  # after the last result: what gathers goes out within 100 ms
+IDLE_PERCENT = 2.0
 MS = 1e3
 
 
@@ -64,6 +68,8 @@ def _tiny(bench: Bench) -> Iterator[Row]:
         yield _task_row(fleet, three, items)
         yield _hop_row(bench, fleet, three, items[0])
         yield _input_row(bench, fleet, three, items[:INPUTS])
+        yield _messages_row(bench, fleet, three, items)
+        yield _idle_row(bench, fleet, three, items, "small.idle_at_once", "three agents")
 
 
 def _tiny_rates(found: dict[str, list[float]], count: int) -> Iterator[Row]:
@@ -143,6 +149,42 @@ def _input_row(bench: Bench, fleet: Fleet, session: Session, items: Sequence[Arr
     )
 
 
+def _messages_row(bench: Bench, fleet: Fleet, session: Session, items: Sequence[Arrays]) -> Row:
+    """A run of its own, in which nothing is timed: those who listen slow it."""
+    found: list[Counter[str]] = []
+    with fleet.unwatched(), fleet.tally() as tally:
+        for _ in range(bench.pick(2, 5)):
+            before = tally.counts()
+            drain(session, items)
+            time.sleep(TRAILING_S)
+            found.append(tally.counts() - before)
+    kinds = ", ".join(f"{kind} {n / len(items):.1f}" for kind, n in found[-1].most_common(6))
+    return measured(
+        "small.messages",
+        f"messages to and from the orchestrator for an item, {len(items)} items in a run",
+        [sum(each.values()) / len(items) for each in found],
+        "",
+        target=at_most(MESSAGES),
+        note=kinds,
+    )
+
+
+def _idle_row(
+    bench: Bench, fleet: Fleet, session: Session, items: Sequence[Arrays], name: str, who: str
+) -> Row:
+    found = []
+    for _ in range(bench.pick(2, 5)):
+        stages = fleet.watched(lambda: drain(session, items), len(items))
+        found.append(100 * idle_share([stage for each in stages for stage in each]))
+    return measured(
+        name,
+        f"{who}: time in which none has a task, from the first start to the last end of a run",
+        found,
+        "%",
+        target=at_most(IDLE_PERCENT),
+    )
+
+
 def _texts(bench: Bench) -> Iterator[Row]:
     work = work_of(MINILM, bench.options.cache, bench.say).tokens(TOKENS)
     items = work.first(bench.pick(60, TEXTS)).items
@@ -156,6 +198,7 @@ def _texts(bench: Bench) -> Iterator[Row]:
             "two": lambda: rate_of_processes(rivals, len(items)),
         }
         found = take_turns(contenders, bench.pick(3, 7))
+        idle = _idle_row(bench, fleet, session, items, "small.texts_idle_at_once", MINILM)
     yield measured(
         "small.texts",
         f"{MINILM}, {len(items)} texts of {TOKENS} tokens, five agents",
@@ -170,3 +213,4 @@ def _texts(bench: Bench) -> Iterator[Row]:
         "",
         target=at_least(SHARE_OF_TWO),
     )
+    yield idle

@@ -58,6 +58,14 @@ def run(
             help="Each partition waits for all outputs of the one before it (for comparison).",
         ),
     ] = False,
+    batch_size: Annotated[
+        str,
+        typer.Option(
+            "--batch-size",
+            metavar="auto|N",
+            help="Devices may compute N waiting items in one call; last bits may change.",
+        ),
+    ] = "1",
     detach: Annotated[
         bool,
         typer.Option("--detach", help="End once all items are submitted; collect results later."),
@@ -75,6 +83,7 @@ def run(
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.quantities import counted, show_seconds
     from crowdpipe.cli.run_view import RunView
+    from crowdpipe.client.batch_size import batch_number
     from crowdpipe.client.session import Session
     from crowdpipe.items_file import check_output, read_arrays, split_items
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
@@ -85,6 +94,8 @@ def run(
     if output is not None:
         _check_other(inputs, output, force)
         check_output(output)
+    if exact and batch_number(batch_size) != 1:
+        raise UserError("--exact computes each item alone: leave out --batch-size, or --exact")
     arrays = read_arrays(inputs)
     view = RunView("running")
     try:
@@ -94,6 +105,7 @@ def run(
                 model,
                 broker_of(broker, home),
                 exact=exact,
+                batch_size=batch_size,
                 timeout_s=timeout,
                 on_wait=view.wait,
                 on_news=view.happen,

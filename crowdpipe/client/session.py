@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal, overload
 
 from crowdpipe.client.arrays import Array
+from crowdpipe.client.batch_size import BatchSize, batch_number
 from crowdpipe.client.collection import Collection
 from crowdpipe.client.line import Line, OnWait
 from crowdpipe.client.signature import (
@@ -40,11 +41,12 @@ class Session:
     `broker` is an address such as `mqtt://name:secret@host`; without it, `CROWDPIPE_BROKER` or
     the one that `crowdpipe up` runs is used. `exact` asks for the whole model's results bit for
     bit. `transport` says how activations travel: `fp16` and `int8` lose precision. `partitions`
-    and `policy` are the planner's choice unless given. `timeout_s` is the longest that `run` may
-    take, and the longest that `run_many` may wait without any progress. `on_wait` is called, in a
-    thread of the session's, with a sentence when something keeps a run from going on, such as no
-    device being there, and with an empty text once it goes on. `on_news` is called likewise, with a
-    sentence when something happened to a run: a device was lost, and its work went to another.
+    and `policy` are the planner's choice unless given. `batch_size`: see `run_many`. `timeout_s` is
+    the longest that `run` may take, and the longest that `run_many` may wait without any progress.
+    `on_wait` is called, in a thread of the session's, with a sentence when something keeps a run
+    from going on, such as no device being there, and with an empty text once it goes on. `on_news`
+    is called likewise, with a sentence when something happened to a run: a device was lost, and its
+    work went to another.
 
     Raises `BrokerUnreachable`, `Refused`, `NoOrchestrator`, `UnknownModel` (with the names there
     are). Safe to use from several threads. What stands for bfloat16, float8 and int4 in numpy:
@@ -60,6 +62,7 @@ class Session:
         transport: Transport = "auto",
         partitions: int | None = None,
         policy: str = "affinity",
+        batch_size: BatchSize = 1,
         timeout_s: float = TIMEOUT_S,
         on_wait: OnWait | None = None,
         on_news: OnWait | None = None,
@@ -72,6 +75,7 @@ class Session:
         self._options = RunOptions(
             exact=exact, transport=transport, partitions=partitions, policy=policy
         )
+        self._options = self._options_of(False, None, batch_size)
         self._line = Line(broker_url(broker), on_wait=on_wait, on_news=on_news)
         self._line.open(min(timeout_s, 10.0))
         try:
@@ -129,6 +133,7 @@ class Session:
         ordered: Literal[True] = True,
         barrier: bool = False,
         transport: Transport | None = None,
+        batch_size: BatchSize | None = None,
         count: int | None = None,
         return_errors: Literal[False] = False,
     ) -> Iterator[Outputs]: ...
@@ -142,6 +147,7 @@ class Session:
         ordered: bool = True,
         barrier: bool = False,
         transport: Transport | None = None,
+        batch_size: BatchSize | None = None,
         count: int | None = None,
         return_errors: bool = False,
     ) -> Iterator[Any]: ...
@@ -154,6 +160,7 @@ class Session:
         ordered: bool = True,
         barrier: bool = False,
         transport: Transport | None = None,
+        batch_size: BatchSize | None = None,
         count: int | None = None,
         return_errors: bool = False,
     ) -> Iterator[Any]:
@@ -164,15 +171,16 @@ class Session:
         `return_errors` it is yielded in the list's place. Memory is bounded: not more is drawn
         than can be in flight or wait for whoever reads. `barrier` has each partition wait until
         all outputs of the one before have arrived, which needs their number: if neither `count`
-        nor the length of `feeds` tells it, `feeds` is read into a list first. Leaving the loop
-        early cancels what remains.
+        nor the length of `feeds` tells it, `feeds` is read into a list first. `batch_size` lets
+        devices compute so many waiting items in one call ("auto": as many as suit the model),
+        which may change last bits. Leaving the loop early cancels what remains.
         """
         names = output_names_of(self._model(), output_names)  # now, not at the first `next`
         known = _count_of(feeds, count)
         if barrier and known is None:
             feeds = list(feeds)
             known = len(feeds)
-        options = self._options_of(barrier, transport)
+        options = self._options_of(barrier, transport, batch_size)
         order: Order = "input" if ordered else "ready"
         stream = self._stream(feeds, names, known, options, order=order, go_on=return_errors)
         return _outputs(stream) if ordered else _numbered(stream)
@@ -183,6 +191,7 @@ class Session:
         *,
         barrier: bool = False,
         transport: Transport | None = None,
+        batch_size: BatchSize | None = None,
         count: int | None = None,
         keep_s: float = KEEP_S,
     ) -> str:
@@ -196,7 +205,9 @@ class Session:
         if known is None:
             feeds = list(feeds)
             known = len(feeds)
-        options = replace(self._options_of(barrier, transport), detached=True, lifetime_s=keep_s)
+        options = replace(
+            self._options_of(barrier, transport, batch_size), detached=True, lifetime_s=keep_s
+        )
         return self._stream(feeds, None, known, options).submit()
 
     def collect(self, run: str, *, output_names: Sequence[str] | None = None) -> Collection:
@@ -215,10 +226,18 @@ class Session:
         names = output_names_of(model, output_names)
         return Collection(self._line, run, model, names, self._timeout_s)
 
-    def _options_of(self, barrier: bool, transport: Transport | None) -> RunOptions:
-        _check_transport(transport or self._options.transport)
+    def _options_of(
+        self, barrier: bool, transport: Transport | None, batch_size: BatchSize | None
+    ) -> RunOptions:
+        usual = self._options
+        _check_transport(transport or usual.transport)
+        size = usual.batch_size if batch_size is None else batch_number(batch_size)
+        if usual.exact and size != 1:
+            raise InvalidInput(
+                "an exact run computes each item alone: leave out batch_size, or exact"
+            )
         return replace(
-            self._options, barrier=barrier, transport=transport or self._options.transport
+            usual, barrier=barrier, transport=transport or usual.transport, batch_size=size
         )
 
     def _stream(

@@ -16,7 +16,6 @@ from crowdpipe.client.line import Line
 from crowdpipe.client.outputs import outputs_of
 from crowdpipe.client.signature import Feeds, tensors_of
 from wire.errors import CrowdpipeError, InvalidInput
-from wire.frame_head import FrameSettings
 from wire.frames import Frame, encode_frame
 from wire.ids import ActivationId
 from wire.messages.model import ModelSummary
@@ -63,7 +62,7 @@ class Stream:
         self._line = line
         self._model = model
         self._options = replace(options, exact=options.exact or model.exact_only)
-        self._settings = FrameSettings(self._options.exact, options.barrier, options.transport)
+        self._settings = self._options.frame_settings
         self._feeds = feeds
         self._names = tuple(names)
         self._count = count

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wire.errors import CrowdpipeError
-from wire.ids import PartitionId, TaskId
+from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.events import (
     DeviceEvent,
     EventBatch,
@@ -71,6 +71,7 @@ class Boot:
     spans: list[Span] = field(default_factory=list)
     clock_offset_s: float | None = None
     task_starts: dict[TaskId, float] = field(default_factory=dict)
+    arrivals: set[ActivationId] = field(default_factory=set)  # of tasks whose end was not told yet
     fetch_starts: dict[PartitionId, float] = field(default_factory=dict)
 
     def shifted(self) -> list[Span]:
@@ -211,14 +212,17 @@ def _take_event(device: DeviceRecord, boot: Boot, event: DeviceEvent) -> None:
     match event:
         case FrameReceived():
             device.received_nbytes += event.nbytes
+            boot.arrivals.add(event.activation)
         case TaskStarted():
             boot.task_starts[event.task] = event.at_s
         case TaskDone():
             _take_done(device, boot, event)
         case TaskFailed():
             device.failures += 1
+            boot.arrivals.discard(event.task.needs)
         case FrameDropped():
             device.drops += 1
+            boot.arrivals.discard(event.activation)
         case FetchStarted():
             boot.fetch_starts[event.partition] = event.at_s
         case PartitionLoaded():
@@ -231,8 +235,8 @@ def _take_event(device: DeviceRecord, boot: Boot, event: DeviceEvent) -> None:
 
 def _take_done(device: DeviceRecord, boot: Boot, event: TaskDone) -> None:
     task = event.task
-    busy_s = event.decode_s + event.compute_s + event.encode_s
-    begun = boot.task_starts.pop(task, event.at_s - busy_s)
+    begun = _begun(boot, event)
+    _take_untold_arrival(device, boot, event)
     device.tasks += 1
     device.sent_nbytes += event.output_nbytes
     device.sent_raw_nbytes += event.output_raw_nbytes
@@ -241,6 +245,22 @@ def _take_done(device: DeviceRecord, boot: Boot, event: TaskDone) -> None:
     boot.spans.append(
         Span(device.name, "compute", task.first, task.last, begun, event.at_s, task.run, task.item)
     )
+
+
+def _begun(boot: Boot, event: TaskDone) -> float:
+    told = boot.task_starts.pop(event.task, None)
+    if event.started_s is not None:
+        return event.started_s
+    busy_s = event.decode_s + event.compute_s + event.encode_s
+    return event.at_s - busy_s if told is None else told
+
+
+def _take_untold_arrival(device: DeviceRecord, boot: Boot, event: TaskDone) -> None:
+    """A device leaves out that an input came where it tells at once that the task is done."""
+    if event.task.needs in boot.arrivals:
+        boot.arrivals.remove(event.task.needs)
+    else:
+        device.received_nbytes += event.input_nbytes
 
 
 def _take_load(device: DeviceRecord, boot: Boot, event: PartitionLoaded) -> None:

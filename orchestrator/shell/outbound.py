@@ -28,7 +28,6 @@ from orchestrator.shell.inbound import Inbound
 from orchestrator.shell.journaled_frames import JournaledInput, JournaledResult
 from orchestrator.shell.mailbox import Mailbox
 from wire.errors import CrowdpipeError, OperatorError, QueueFull
-from wire.frame_head import FrameSettings
 from wire.frames import peek
 from wire.ids import ActivationId
 from wire.messages.requests import Response
@@ -190,8 +189,7 @@ class Outbound:
     # --- frames -------------------------------------------------------------------------------
 
     def _send_input(self, said: told.SendInput) -> None:
-        options = said.options
-        settings = FrameSettings(options.exact, options.barrier, options.transport)
+        settings = said.options.frame_settings
         source = JournaledInput(self._journal, said.activation, said.attempt, settings)
         self._send(said.to, said.activation, source)
 

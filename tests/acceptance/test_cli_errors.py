@@ -60,6 +60,14 @@ def expect(ended: Ended, code: int, *words: str) -> None:
 # --- what was asked for cannot be done as asked -------------------------------------------------
 
 
+def test_several_items_at_once_are_refused_with_what_would_do(fleet: Served, npz: Save) -> None:
+    items = good(npz)
+    refused = run_tiny(fleet, items, "tiny", "--batch-size", 4)
+    expect(refused, USER, "each item alone", "--max-shape batch=8")
+    expect(run_tiny(fleet, items, "tiny", "--batch-size", 4, "--exact"), USER, "--exact", "alone")
+    expect(run_tiny(fleet, items, "tiny", "--batch-size", "many"), USER, "1 to 64, or auto")
+
+
 def test_a_file_that_is_no_onnx_model(crowdpipe: Crowdpipe, tmp_path: Path) -> None:
     file = tmp_path / "letter.onnx"
     file.write_text("Dear model, how are you?")

@@ -124,6 +124,22 @@ def test_a_batch_gives_a_batch(desk: Desk, tmp_path: Path, rows: np.ndarray) -> 
     np.testing.assert_allclose(results["y"][3], whole(rows[3]), atol=1e-5)
 
 
+@pytest.mark.parametrize("size", ["auto", 3])
+def test_items_that_wait_together_may_be_computed_together(
+    desk: Desk, tmp_path: Path, rows: np.ndarray, size: object
+) -> None:
+    more = ("--name", "batched", "--max-shape", "batch=4", "--replace")
+    desk.do("model", "add", desk.file, *more)
+    items = np.concatenate([rows, rows + 1])
+    np.savez(tmp_path / "in.npz", x=items)
+    files = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    desk.do("run", "batched", *files, "--batch", "--batch-size", size)
+    with np.load(tmp_path / "out.npz") as archive:
+        for made, row in zip(archive["y"], items, strict=True):
+            np.testing.assert_allclose(made, whole(row), atol=1e-5)
+    desk.do("model", "remove", "batched")
+
+
 def test_a_detached_run_is_listed_collected_and_gone(
     desk: Desk, tmp_path: Path, rows: np.ndarray
 ) -> None:

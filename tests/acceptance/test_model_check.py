@@ -23,7 +23,17 @@ def test_a_model_that_holds_is_told_with_its_segments(crowdpipe: Crowdpipe, mode
     assert "4 segments" in done.out
     assert "every bit is the whole model's" in done.out
     assert "within the limit of 1.0e-05" in done.out
+    assert "batch  each item alone: 'batch' has a bound of 1" in done.out
     assert max(map(len, done.out.splitlines()[1:])) <= 100
+
+
+def test_a_check_says_how_far_items_together_are_from_the_same_alone(
+    crowdpipe: Crowdpipe, model: Path
+) -> None:
+    done = crowdpipe("model", "check", model, "--segments", 2, "--max-shape", "batch=4")
+    assert "batch  items together are off by" in done.out
+    found = crowdpipe("model", "check", model, "--max-shape", "batch=4", "--json").json
+    assert found["reference"]["batching"]["symbol"] == "batch"
 
 
 def test_a_check_in_json_holds_everything_that_is_printed(

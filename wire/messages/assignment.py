@@ -56,11 +56,21 @@ class SegmentRef:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchTerms:
+    """Items that ask for it may be computed together: their tensors joined along the first axis,
+    `rows` in all at most, for which memory is planned. `shared` tensors have no such axis, and are
+    the same for all."""
+
+    rows: int
+    shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionAssignment:
     """A partition to serve. `accepts_nbytes` bounds the raw live set at cut `first`;
     `emits` names the live set at the cut after it, in order, at most `emits_nbytes` raw.
     `senders` are the parties that have or had a place before cut `first`: inputs are taken from
-    them alone; None: from anybody."""
+    them alone; None: from anybody. `batch` None: each item is computed alone."""
 
     partition: PartitionId
     model_name: str
@@ -70,6 +80,7 @@ class PartitionAssignment:
     emits: tuple[str, ...]
     emits_nbytes: int
     senders: tuple[str, ...] | None = None
+    batch: BatchTerms | None = None
 
     def __post_init__(self) -> None:
         wanted = tuple(range(self.partition.first, self.partition.last + 1))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from wire.frame_head import FrameSettings
 from wire.ids import check_name
 from wire.messages.progress import ListedRun
 from wire.transport import Transport
@@ -31,6 +32,7 @@ RENEWED_COUNT = 1000  # runs that one request may renew
 NAME_LENGTH = 64  # of ids and options that are asked for by name
 DIGEST_LENGTH = 128
 LISTED_COUNT = 100  # runs that one answer lists
+BATCH_AUTO = 0
 ITEMS_LIMIT = 100_000_000  # no run has an item beyond, whatever an orchestrator allows
 
 
@@ -44,7 +46,9 @@ class RunOptions:
     """`exact`: optimisation off, bit for bit. `barrier`: a partition starts when all outputs of
     the one before have arrived (needs a count). `partitions`: as many as this, or the planner's
     choice. `lifetime_s`: how long results are kept for a client that does not fetch them.
-    `detached`: once all inputs are stored, the run goes on without a client."""
+    `detached`: once all inputs are stored, the run goes on without a client. `batch_size`: so many
+    items that wait at a device together may be computed in one call, which may change last bits;
+    `BATCH_AUTO`: as many as suit the model."""
 
     exact: bool = False
     barrier: bool = False
@@ -53,9 +57,16 @@ class RunOptions:
     policy: str = "affinity"
     lifetime_s: float = 3600.0
     detached: bool = False
+    batch_size: int = 1
 
     def __post_init__(self) -> None:
         _check_length("a policy", len(self.policy), NAME_LENGTH)
+
+    @property
+    def frame_settings(self) -> FrameSettings:
+        """What travels with each item. A client that asks for `BATCH_AUTO` does not know yet what
+        that is: the orchestrator says it."""
+        return FrameSettings(self.exact, self.barrier, self.transport, max(1, self.batch_size))
 
 
 @dataclass(frozen=True, slots=True)

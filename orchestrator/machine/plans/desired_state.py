@@ -15,7 +15,15 @@ from orchestrator.machine.records.instructions import PublishAssignment
 from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan
 from orchestrator.machine.records.state import State
-from wire.messages.assignment import Assignment, PartitionAssignment, Route, SegmentRef
+from wire.ids import PartitionId
+from wire.manifest import Manifest
+from wire.messages.assignment import (
+    Assignment,
+    BatchTerms,
+    PartitionAssignment,
+    Route,
+    SegmentRef,
+)
 from wire.topics import ORCHESTRATOR
 
 NEVER = float("inf")
@@ -114,7 +122,15 @@ def partitions_on(state: State, device: str) -> Iterator[PartitionAssignment]:
             emits=cuts[part.cut].names,
             emits_nbytes=cuts[part.cut].bound_nbytes,
             senders=places.senders_to(state, plan, part),
+            batch=_batch_terms(plan.manifest, part),
         )
+
+
+def _batch_terms(manifest: Manifest, part: PartitionId) -> BatchTerms | None:
+    ends = {part.first, part.cut}
+    if part.exact or manifest.batch_limit < 2 or not ends <= set(manifest.batching.cuts):
+        return None
+    return BatchTerms(manifest.batch_limit, manifest.shared_inputs())
 
 
 def routes_on(state: State, device: str) -> Iterator[Route]:

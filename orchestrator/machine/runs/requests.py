@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.machine.items import outcomes
@@ -29,6 +30,7 @@ from orchestrator.machine.runs import (
     obstacles,
     quotas,
 )
+from orchestrator.machine.runs.batch_sizes import batch_size_of
 from orchestrator.machine.runs.models import awaits_model
 from orchestrator.planner.partitioning import check_wanted
 from orchestrator.planner.ranking import check_policy
@@ -90,6 +92,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
     try:
         quotas.check_new_run(state, party)
         manifest = _checked(state, asked)
+        batch_size = batch_size_of(manifest, asked.options)
     except CrowdpipeError as error:
         again_s = error.again_s if isinstance(error, Busy) else None
         state.respond(party, Rejected(asked.run, error.kind, error.reason, again_s=again_s))
@@ -100,7 +103,7 @@ def _submit(state: State, party: str, asked: Submit) -> None:
         party=party,
         model_name=manifest.name,
         model=manifest.digest,
-        options=asked.options,
+        options=replace(asked.options, batch_size=batch_size),
         count=asked.count,
         end_cut=len(manifest.segments),
         life=lifecycle_of("run", asked.run, "gathering", now, state.cause),

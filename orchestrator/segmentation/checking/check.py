@@ -2,8 +2,9 @@
 
 Two comparisons: with graph optimisation off, where every bit must agree; and with it on, where
 outputs must be within the larger of the type's rounding and twice the difference that ONNX
-Runtime shows between its own settings. Stores nothing that lasts and knows no device: whoever
-keeps models may keep the reference that is measured here.
+Runtime shows between its own settings. Then, in fast mode, items together against the same alone.
+Stores nothing that lasts and knows no device: whoever keeps models may keep the reference that is
+measured here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import onnx
 
+from orchestrator.segmentation.checking.batched import Trial, batching_of
 from orchestrator.segmentation.checking.items import made_up, try_whole
 from orchestrator.segmentation.checking.reference import (
     DEFAULT,
@@ -39,7 +41,7 @@ from wire.manifest import Manifest, Reference
 
 GENERATED_ITEMS = 3
 LEAST = 3  # segments of a model that is small enough for one: a check of no cut would check nothing
-STEPS = 1 + 1 + len(OTHERS) + 2  # the cut, the whole model's settings, and the segments twice
+STEPS = 1 + 1 + len(OTHERS) + 3  # the cut, the whole model's settings, the segments three times
 Progress = Callable[[int, int], None]
 
 
@@ -103,7 +105,7 @@ def check(
     manifest = segment(path, name, FolderSink(folder), options=wishes, doing=doing)
     if doing is not None:
         doing("comparing")
-    generated = items is None
+    generated, trial = items is None, Trial(path, folder, manifest, wishes, DEFAULT, items or ())
     if items is None:
         items = made_up(path, manifest, wishes, GENERATED_ITEMS)
     else:
@@ -115,6 +117,8 @@ def check(
     fast = run_chains(folder, manifest, items, exact=False)
     steps.advance()
     reference = reference_of(runs)
+    reference = replace(reference, batching=batching_of(trial, reference.spread))
+    steps.advance()
     figures = _figures(items, runs, exact, fast, reference.spread)
     return CheckFigures(
         replace(manifest, reference=reference),

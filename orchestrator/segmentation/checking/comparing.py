@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orchestrator.segmentation.checking.batched import Trial, batching_of
 from orchestrator.segmentation.checking.items import made_up, try_whole
 from orchestrator.segmentation.checking.reference import (
     DEFAULT,
@@ -71,6 +72,7 @@ def compared(
     Raises `InvalidModel` if any bit differs with optimisation off, or if a segment does not run;
     `InvalidInput` if the model takes none of the inputs that could be made up.
     """
+    trial = Trial(path, folder, manifest, options, DEFAULT, items or ())
     if items is None:
         items = made_up(path, manifest, options, GENERATED_ITEMS)
     else:
@@ -82,7 +84,8 @@ def compared(
     fast, exact = (replace(mode, prepack=packed) for mode in (DEFAULT, EXACT))
     runs = run_all(path, items, under=(fast, exact))
     _check_same_bits(runs[exact], _chain(folder, manifest, items, exact))
-    return _comparison(manifest, runs, _chain(folder, manifest, items, fast))
+    found = _comparison(manifest, runs, _chain(folder, manifest, items, fast))
+    return found if found.manifest.exact_only else _with_batching(found, trial, fast)
 
 
 def _chain(
@@ -95,6 +98,16 @@ def _chain(
         raise InvalidModel(
             f"the whole model runs, but not its segments: {telling_part(error)}; cut it otherwise"
         ) from None
+
+
+def _with_batching(
+    found: ModelComparison, trial: Trial, settings: RuntimeSettings
+) -> ModelComparison:
+    reference = found.manifest.reference
+    assert reference is not None, "it was just measured"
+    batching = batching_of(replace(trial, settings=settings), reference.spread)
+    measured = replace(reference, batching=batching)
+    return replace(found, manifest=replace(found.manifest, reference=measured))
 
 
 def _check_same_bits(whole: Sequence[Outputs], chain: Sequence[Outputs]) -> None:

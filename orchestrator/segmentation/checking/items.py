@@ -10,9 +10,9 @@ from pathlib import Path
 
 import onnxruntime
 
-from orchestrator.segmentation.checking.generated import accepted
+from orchestrator.segmentation.checking.generated import STYLES, FillPlan, accepted, generate
 from orchestrator.segmentation.checking.input_ranges import input_ranges
-from orchestrator.segmentation.checking.verify import Feeds, open_session
+from orchestrator.segmentation.checking.verify import Array, Feeds, open_session, run_session
 from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.reading.complaints import telling_part
 from orchestrator.segmentation.reading.normalise import normalise
@@ -22,6 +22,8 @@ from orchestrator.segmentation.typing.types import infer_types
 from wire.errors import InvalidInput, InvalidModel
 from wire.manifest import Manifest
 
+ALIKE_TRIES = 9
+
 
 def made_up(path: Path, manifest: Manifest, options: SegmentOptions, count: int) -> list[Feeds]:
     """Up to `count` items that the whole model takes. Raises `InvalidModel` if ONNX Runtime
@@ -30,6 +32,26 @@ def made_up(path: Path, manifest: Manifest, options: SegmentOptions, count: int)
     types = infer_types(model, dataflow(model.graph), options)
     ranges = input_ranges(model, types)
     return accepted(_whole(path), manifest, ranges, count, types.relations)
+
+
+def made_up_alike(
+    path: Path, manifest: Manifest, options: SegmentOptions, sizes: Mapping[str, int], count: int
+) -> list[dict[str, Array]]:
+    """Up to `count` items of the same sizes and different contents that the whole model takes."""
+    model = normalise(open_model(path)).model
+    ranges = input_ranges(model, infer_types(model, dataflow(model.graph), options))
+    session, taken = _whole(path), []
+    for seed in range(ALIKE_TRIES):
+        style = STYLES[seed % len(STYLES)]
+        feeds = generate(manifest, sizes, seed, FillPlan(ranges, style))
+        try:
+            run_session(session, feeds)
+        except Exception:
+            continue  # ONNX Runtime raises classes of its own; it takes others, or none
+        taken.append(feeds)
+        if len(taken) == count:
+            break
+    return taken
 
 
 def _whole(path: Path) -> onnxruntime.InferenceSession:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.bound import Bound, bound_of
 from benchmarks.desk import Span
-from benchmarks.happenings import Happenings, Stage, stages, whole_items
+from benchmarks.happenings import Happenings, Stage, idle_share, stages, whole_items
 from benchmarks.relay import BURST_S, Direction
 from benchmarks.subjects.energy import mah
 from benchmarks.subjects.hop import hops
 from benchmarks.subjects.loading import nearest_span, overlapping
 from benchmarks.subjects.memory import even_spans
 from benchmarks.subjects.planner import Stages
+from benchmarks.tally import kind_of
 from orchestrator.planner.offers import Offer
 from orchestrator.planner.stages import BATCH
 from tests.support.tiny_manifest import MB, tiny_manifest
@@ -48,6 +51,32 @@ def test_a_stage_needs_its_beginning_and_its_end():
     assert stages([("a", begun), ("b", ended)]) == []
     (found,) = stages([("a", begun), ("a", ended)])
     assert (found.compute_from_s, found.compute_until_s) == (1.25, 3.25)
+
+
+def test_a_start_that_was_not_told_by_itself_is_in_the_end():
+    ended = replace(done(task(0, 0, 1), 2.0), started_s=7.0)
+    (found,) = stages([("a", ended)])
+    assert found.started_s == 7.0
+    (found,) = stages([("a", TaskStarted(task(0, 0, 1), 1.0)), ("a", ended)])
+    assert found.started_s == 7.0
+
+
+def busy(device: str, started_s: float, ended_s: float) -> Stage:
+    which = task(0, 0, 1)
+    return Stage(device, which, started_s, replace(done(which, 0.0), at_s=ended_s))
+
+
+def test_idle_is_only_when_no_device_has_a_task():
+    assert idle_share([busy("a", 1.0, 5.0), busy("b", 2.0, 3.0)]) == 0.0
+    gap = [busy("b", 8.0, 11.0), busy("a", 1.0, 5.0), busy("b", 4.0, 6.0)]
+    assert idle_share(gap) == pytest.approx(2.0 / 10.0)
+
+
+def test_each_message_is_counted_as_what_it_is_to_the_orchestrator():
+    topics = Topics()
+    assert kind_of(topics.device("phone", "events"), topics) == "events"
+    assert kind_of(topics.data("orchestrator", "clients/ann/s1"), topics) == "frames in"
+    assert kind_of(topics.data("phone", "orchestrator"), topics) == "frames out"
 
 
 def test_an_item_is_whole_when_its_stages_cover_the_model_without_a_gap():

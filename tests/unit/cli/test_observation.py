@@ -1,12 +1,16 @@
+from dataclasses import replace
+
 from crowdpipe.watching.observation import Observation
 from wire.ids import ActivationId, PartitionId, TaskId
 from wire.messages.events import (
     DeviceEvent,
     EventBatch,
     FetchStarted,
+    FrameDropped,
     FrameReceived,
     PartitionLoaded,
     TaskDone,
+    TaskFailed,
     TaskStarted,
 )
 from wire.messages.progress import RunProgress
@@ -38,6 +42,29 @@ def test_a_repeated_batch_counts_once() -> None:
     see_events(seen, payload, 11.0)
     device = seen.devices["phone-1"]
     assert (device.tasks, device.received_nbytes, device.sent_nbytes) == (1, 100, 50)
+
+
+def test_what_came_in_counts_whether_it_was_told_by_itself_or_with_the_end() -> None:
+    seen = Observation()
+    received = FrameReceived(ActivationId("run", 7, 0), "orchestrator", 100, 1.0)
+    see_events(seen, batch(received, done(2.0), done(3.0)), 10.0)
+    assert seen.devices["phone-1"].received_nbytes == 200
+
+
+def test_what_came_and_failed_is_no_arrival_of_what_comes_again() -> None:
+    seen = Observation()
+    received = FrameReceived(ActivationId("run", 7, 0), "orchestrator", 100, 1.0)
+    failed = TaskFailed(TASK, "compute_failed", "why")
+    dropped = FrameDropped(ActivationId("run", 7, 0), "too_large", "why")
+    see_events(seen, batch(received, failed, done(2.0), received, dropped, done(3.0)), 10.0)
+    assert seen.devices["phone-1"].received_nbytes == 400
+
+
+def test_a_start_that_was_not_told_by_itself_is_in_the_end() -> None:
+    seen = Observation()
+    see_events(seen, batch(replace(done(2.0), started_s=1.2)), 2.0)
+    (span,) = seen.spans()
+    assert (span.start_s, span.end_s) == (1.2, 2.0)
 
 
 def test_another_boot_numbers_its_events_anew() -> None:

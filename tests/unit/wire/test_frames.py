@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.noise import gaussian
 from wire.elements import Element, itemsize_of, nbytes_of
 from wire.errors import CrowdpipeError, Malformed, TooLarge
-from wire.frame_head import FrameSettings
+from wire.frame_head import MAX_BATCH, FrameSettings
 from wire.frames import (
     TRANSPORTS,
     Encoding,
@@ -110,7 +110,12 @@ def frames(draw: Any) -> Frame:
         MODEL,
         ActivationId(draw(runs), draw(number), draw(number)),
         draw(number),
-        FrameSettings(draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from(TRANSPORTS))),
+        FrameSettings(
+            draw(st.booleans()),
+            draw(st.booleans()),
+            draw(st.sampled_from(TRANSPORTS)),
+            draw(st.integers(1, MAX_BATCH)),
+        ),
         tuple(draw(tensors(f"t{i}")) for i in range(draw(st.integers(0, 3)))),
     )
 
@@ -160,6 +165,13 @@ def test_a_new_head_leaves_every_plane_as_it_was(frame: Frame, transport: Any) -
     changed = decode_frame(rehead(encode_frame(frame), 9, wanted), LIMIT)
     assert (changed.attempt, changed.settings) == (9, wanted)
     assert (changed.tensors, changed.activation) == (frame.tensors, frame.activation)
+
+
+@pytest.mark.parametrize("batch", [0, MAX_BATCH + 1])
+def test_no_more_items_at_once_are_asked_for_than_the_head_can_say(batch: int) -> None:
+    settings_ = FrameSettings(batch=batch)
+    with pytest.raises(ValueError, match="items at once"):
+        encode_frame(Frame(MODEL, ActivationId("r", 0, 0), 0, settings_, ()))
 
 
 @settings(max_examples=30)
