@@ -28,10 +28,8 @@ def event(number: int) -> Any:
 
 def taken(mailbox: Any, limit_s: float = 0.0) -> list[Any]:
     """What waits, or comes within the limit."""
-    if isinstance(mailbox, edge_agent.shell.mailbox.Mailbox):
-        return mailbox.take(limit_s)
-    event = mailbox.get(limit_s)
-    return [] if event is None else [event, *taken(mailbox)]
+    found: list[Any] = mailbox.take(limit_s)
+    return found
 
 
 def test_events_come_out_in_their_order(shell: Any) -> None:
