@@ -1,17 +1,10 @@
 """A PUBLISH that came, read without copying its payload.
 
 paho cuts topic, packet identifier and properties off one after another, each cut a copy of the
-rest, and reads every property of a frame, which is for watchers: here they are passed over, and
-read when somebody asks.
+rest, and reads every property. These are for watchers and the broker: here they are passed over.
 """
 
 from __future__ import annotations
-
-from typing import Any
-
-from paho.mqtt.packettypes import PacketTypes
-
-from bus.paho_properties import BriefProperties
 
 _RETAIN, _QOS_SHIFT, _QOS = 1, 1, 3  # in a PUBLISH's first byte: MQTT 5, section 3.3.1
 _LONGEST_LENGTH = 4  # bytes of a variable byte integer at most: MQTT 5, section 1.5.5
@@ -24,7 +17,7 @@ class Unreadable(ValueError):
 class ArrivedPublish:
     """`payload` is a view of the packet. `mid` is 0 at QoS 0."""
 
-    __slots__ = ("_properties", "mid", "payload", "qos", "retain", "topic")
+    __slots__ = ("mid", "payload", "qos", "retain", "topic")
 
     def __init__(self, first: int, packet: bytes | bytearray) -> None:
         """`packet` is all that follows the packet's length. Raises `Unreadable`."""
@@ -39,12 +32,7 @@ class ArrivedPublish:
         end = begin + taken + nbytes
         if end > len(view):
             raise Unreadable(f"a PUBLISH of {len(view)} bytes is cut short")
-        self._properties = view[begin:end]
         self.payload = view[end:]
-
-    @property
-    def properties(self) -> Any:
-        return BriefProperties(PacketTypes.PUBLISH).unpack(self._properties)[0]
 
 
 def _length(view: memoryview) -> tuple[int, int]:

@@ -364,8 +364,7 @@ class Connection:
         if courier is not None and courier.reads(topic):
             self._safely(courier.received, topic, message.payload)
             return
-        content_type = getattr(message.properties, "ContentType", "")
-        inbound = InboundMessage(topic, bytes(message.payload), message.retain, content_type)
+        inbound = InboundMessage(topic, bytes(message.payload), message.retain)
         self._safely(self._listener.received, inbound)
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:

@@ -16,7 +16,6 @@ class InboundMessage:
     topic: str
     payload: bytes
     retained: bool
-    content_type: str
 
 
 @dataclass(frozen=True, slots=True)

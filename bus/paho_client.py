@@ -14,6 +14,8 @@ from typing import Any
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 from bus.arrived_publish import ArrivedPublish, Unreadable
 from bus.broker_socket import tune
@@ -22,7 +24,11 @@ from bus.paho_properties import spare_copies
 from wire.broker_url import BrokerUrl
 
 PUBLISH = 0x30
+MID_NBYTES = 2  # of a packet identifier
+_TAKEN = ReasonCode(PacketTypes.PUBACK)  # success
 _INSIDE = (  # of paho 2.2.0, what is used below
+    "_do_on_publish",
+    "_handle_pubackcomp",
     "_handle_publish",
     "_pack_remaining_length",
     "_packet_queue",
@@ -59,6 +65,20 @@ class Client(paho.Client):
             told(self, None, came)
         except Exception:  # as paho does: the connection must go on
             _log.exception("a message on %s was not taken", came.topic)
+
+    def _handle_pubackcomp(self, cmd: Any) -> MQTTErrorCode:
+        """Almost every acknowledgement is no more than a number; paho makes tables of what it does
+        not say."""
+        packet: Any = getattr(self, "_in_packet", None)
+        if not (_KNOWN_INSIDE and cmd == "PUBACK" and isinstance(packet, dict)):
+            return super()._handle_pubackcomp(cmd)
+        if len(packet["packet"]) != MID_NBYTES or not hasattr(self, "_out_messages"):
+            return super()._handle_pubackcomp(cmd)
+        mid = int.from_bytes(packet["packet"], "big")
+        if mid not in self._out_messages:
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        nothing: Any = None
+        return self._do_on_publish(mid, _TAKEN, nothing)
 
     def _send_publish(
         self,

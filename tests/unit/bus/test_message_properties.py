@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -116,3 +116,28 @@ def test_a_message_is_read_alike_whoever_reads_it_and_a_fault_in_who_takes_it_en
         client._in_packet["packet"] = bytearray(b"\x00\x01t\x00payload")
         assert client._handle_publish() == 0
     assert told == [("t", b"payload")] * 2
+
+
+@pytest.mark.parametrize(
+    "said", [b"\x00\x01", b"\x00\x01\x00", b"\x00\x01\x10", b"\x00\x01\x87\x00"]
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_an_acknowledgement_is_read_alike_whoever_reads_it(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, known: bool
+):
+    monkeypatch.setattr(paho_client, "_KNOWN_INSIDE", known)
+    told: list[tuple[int, int, bool]] = []
+    client = our_client()
+    client.on_publish = lambda _c, _d, mid, code, _p: told.append(
+        (mid, code.value, code.is_failure)
+    )
+    packet_of(Message("t", b"x"), client)
+    for mid in (1, 2):
+        client._out_messages[mid] = MQTTMessage(mid)
+    client._in_packet["command"] = 0x40
+    for _ in range(2):  # the second is of nothing
+        client._in_packet["packet"] = bytearray(said)
+        assert client._handle_pubackcomp("PUBACK") == 0
+    code = said[2] if len(said) > 2 else 0
+    assert told == [(1, code, code >= 128)]
+    assert list(client._out_messages) == [2]
