@@ -63,10 +63,11 @@ class InputsEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeTaken:
-    """The person has it: its place in the window is free."""
+class OutcomesTaken:
+    """The person has so many more: their places in the window are free."""
 
     run: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ Event = (
     | RunAsked
     | InputOffered
     | InputsEnded
-    | OutcomeTaken
+    | OutcomesTaken
     | RunAbandoned
     | CancelAsked
     | RunLeft

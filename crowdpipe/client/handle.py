@@ -14,6 +14,7 @@ from wire.ids import ActivationId
 if TYPE_CHECKING:
     from crowdpipe.client.line import Line
 
+TAKEN_COUNT = 16  # outcomes that are told as taken at once, or sooner if the reader waits
 MARGIN_S = 15.0  # what the machine limits, it ends; longer silence is a fault of ours
 
 
@@ -36,6 +37,7 @@ class Handle:
         self._line = line
         self._limit_s = limit_s
         self._changed = threading.Condition()
+        self._taken = 0  # outcomes, not told yet
         self._failure: CrowdpipeError | None = None  # of the line; ends whoever waits
         self.run = run
         self.granted = 0  # inputs that may be offered, from the first; only rises
@@ -60,11 +62,19 @@ class Handle:
             result = None if chosen is None else self.results.pop(chosen, None)
         if chosen is None or result is None:
             return None
-        self._line.tell(ev.OutcomeTaken(self.run))
+        self._taken += 1
+        if self._taken >= TAKEN_COUNT:
+            self._tell_taken()
         return chosen, result
+
+    def _tell_taken(self) -> None:
+        taken, self._taken = self._taken, 0
+        if taken:
+            self._line.tell(ev.OutcomesTaken(self.run, taken))
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Return once `until` holds, or the run has ended. Raises what ended the line."""
+        self._tell_taken()
         limit_s = self._limit_s + MARGIN_S
         with self._changed:
             came = self._changed.wait_for(

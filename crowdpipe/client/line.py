@@ -7,9 +7,7 @@ inputs until the orchestrator has them on disk, results until they are taken. De
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from crowdpipe.client import instructions as ins
 from crowdpipe.client.handle import MARGIN_S, Handle, Result
 from crowdpipe.client.kept_input import KeptInput
 from crowdpipe.client.machine import ClientMachine
+from crowdpipe.client.mailbox import Mailbox
 from crowdpipe.client.readers import Readers
 from crowdpipe.client.unreachable import unreachable
 from wire.broker_url import BrokerUrl
@@ -34,7 +33,6 @@ from wire.errors import (
     OperatorError,
     QueueFull,
     Refused,
-    TimedOut,
     UserError,
     from_kind,
 )
@@ -47,8 +45,6 @@ from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, ORCHESTRATOR, Topics, client_party
 
-MAILBOX_LIMIT = 10_000
-STUCK_LIMIT_S = 20.0
 REQUEST_EXPIRY_S = 300
 CONNECT_LIMIT_S = 5.0
 RETRY_LIMIT_S = 2.0  # a broker that refuses connections for so long is not there
@@ -85,7 +81,7 @@ class Line:
         self._session = mint()
         self.party = client_party(self._user, self._session)
         self._machine = ClientMachine()
-        self._mailbox: queue.Queue[ev.Event | None] = queue.Queue(MAILBOX_LIMIT)
+        self._mailbox = Mailbox()
         self._inputs: dict[ActivationId, bytes] = {}
         self._arrived = ArrivedFrames()
         self._readers = Readers()
@@ -182,12 +178,7 @@ class Line:
         self._readers.release(handle.run)
 
     def tell(self, event: ev.Event) -> None:
-        try:
-            self._mailbox.put(event, timeout=STUCK_LIMIT_S)
-        except queue.Full:
-            raise TimedOut(
-                f"crowdpipe's own thread has been stuck for {STUCK_LIMIT_S:g} s"
-            ) from None
+        self._mailbox.put(event)
 
     def keep_input(self, activation: ActivationId, frame: bytes) -> None:
         with self._changed:
@@ -201,8 +192,7 @@ class Line:
         handles = self._readers.handles()
         for handle in handles:
             self.end(handle)
-        with contextlib.suppress(queue.Full):  # then the thread is stuck, and ends with us
-            self._mailbox.put(None, timeout=limit_s)
+        self._mailbox.close(limit_s)
         if self._thread.ident is not None:
             self._thread.join(limit_s)
         self._connection.close(limit_s if self._connected else 0.0)
@@ -223,28 +213,28 @@ class Line:
     def _run(self) -> None:
         try:
             while True:
-                event = self._next()
-                if event is None:
-                    return
+                events = self._next()
                 with self._connection.said_together():
-                    self._handle(event)
+                    self._handle(*(each for each in events if each is not None))
+                if None in events:
+                    return
         except Exception as error:  # a fault of ours: whoever waits must hear of it
             _log.exception("the client's thread failed")
             self._fail(OperatorError(f"the client failed: {error!r}"))
 
-    def _next(self) -> ev.Event | None:
+    def _next(self) -> list[ev.Event | None]:
+        """What waits, the time that something is due, or None for the end."""
         times = (self._machine.wake_at(), self._courier.wake_at())
         due = min((each for each in times if each is not None), default=None)
         limit_s = None if due is None else max(0.0, due - time.monotonic())
-        try:
-            return self._mailbox.get(timeout=limit_s)
-        except queue.Empty:
+        events = self._mailbox.take(limit_s)
+        if not events:
             self._courier.expire(time.monotonic())
-            return ev.Ticked()
+        return events or [ev.Ticked()]
 
-    def _handle(self, event: ev.Event) -> None:
-        for instruction in self._machine.handle(event, time.monotonic()):
-            _log.debug("%s, for %s", instruction, event)
+    def _handle(self, *events: ev.Event) -> None:
+        for instruction in self._machine.handle_all(events, time.monotonic()):
+            _log.debug("%s", instruction)
             _WAYS[type(instruction)](self, instruction)
 
     def _say(self, said: ins.Say) -> None:

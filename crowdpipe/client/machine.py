@@ -10,7 +10,7 @@ then says is in `steps`. Pure: no I/O, no clock, no thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from crowdpipe.client import events as ev
@@ -21,6 +21,7 @@ from crowdpipe.client.questions import Questions
 from crowdpipe.client.reasons import why_given_up
 from crowdpipe.client.runs import ClientRun
 from crowdpipe.client.steps import ASK_AGAIN_MOST_S
+from crowdpipe.client.steps_of_events import steps_of
 from crowdpipe.client.surroundings import Surroundings
 from crowdpipe.client.wanted import Wanted
 from wire.due_times import NEVER, DueTimes
@@ -66,19 +67,27 @@ class ClientMachine:
         self._validates = validate
 
     def handle(self, event: ev.Event, now: float) -> list[ins.Instruction]:
-        """What to do about `event` at `now` (seconds on one monotonic clock), in order."""
+        return self.handle_all((event,), now)
+
+    def handle_all(self, events: Iterable[ev.Event], now: float) -> list[ins.Instruction]:
+        """What to do about them at `now` (seconds on one monotonic clock), in order."""
         self._now = max(now, self._now)
-        self._cause.stimulus = event
-        _HANDLERS[type(event)](self, event)
+        for step in steps_of(events):
+            self._handle_step(step)
+        out, self._out = self._out, []
+        return out
+
+    def _handle_step(self, events: Sequence[ev.Event]) -> None:
+        for event in events:
+            self._cause.stimulus = event
+            _HANDLERS[type(event)](self, event)
         while names := self._due.take(self._now):  # the end of one may give another its turn
             for name in names:
                 self._step(self.runs[name])
         self._out += self._wanted.step(self._now, connected=self._around.connected)
         self._out += self._questions.step(self._now, self._around)
-        out, self._out = self._out, []
         if self._validates:
             self.validate()
-        return out
 
     def wake_at(self) -> float | None:
         """When `ev.Ticked` is due; None if nothing waits for the time."""
@@ -225,10 +234,10 @@ class ClientMachine:
         if run is not None:
             run.count = event.count
 
-    def _outcome_taken(self, event: ev.OutcomeTaken) -> None:
+    def _outcomes_taken(self, event: ev.OutcomesTaken) -> None:
         run = self._find(event.run)
         if run is not None:
-            run.taken += 1
+            run.taken += event.count
 
     def _run_abandoned(self, event: ev.RunAbandoned) -> None:
         run = self._find(event.run)
@@ -241,9 +250,6 @@ class ClientMachine:
         if run is not None:
             self._close(run)  # nobody is told: it may be collected here again
         self._out += steps.leave(event.run, event.kept)
-
-    def _asked(self, event: ev.PlanAsked | ev.RunsAsked) -> None:
-        self._questions.add(event, self._now)
 
     def _result(self, event: ev.ResultArrived) -> None:
         at = event.activation
@@ -362,9 +368,6 @@ class ClientMachine:
     def _answered(self, told: Planned | RunsListed | RequestFailed) -> None:
         self._out += self._questions.hear(told, self._now, self._around)
 
-    def _ticked(self, _: ev.Ticked) -> None:
-        """The steps of what is due are all there is to do."""
-
 
 _HANDLERS: dict[type[ev.Event], Callable[[ClientMachine, Any], None]] = {
     ev.Connected: ClientMachine._connection_up,
@@ -373,15 +376,15 @@ _HANDLERS: dict[type[ev.Event], Callable[[ClientMachine, Any], None]] = {
     ev.RunAsked: ClientMachine._run_asked,
     ev.InputOffered: ClientMachine._input_offered,
     ev.InputsEnded: ClientMachine._inputs_ended,
-    ev.OutcomeTaken: ClientMachine._outcome_taken,
+    ev.OutcomesTaken: ClientMachine._outcomes_taken,
     ev.RunAbandoned: ClientMachine._run_abandoned,
     ev.CancelAsked: lambda machine, event: machine._say(CancelRun(event.run)),
     ev.RunLeft: ClientMachine._run_left,
-    ev.RunsAsked: ClientMachine._asked,
-    ev.PlanAsked: ClientMachine._asked,
+    ev.RunsAsked: lambda machine, event: machine._questions.add(event, machine._now),
+    ev.PlanAsked: lambda machine, event: machine._questions.add(event, machine._now),
     ev.ResponseArrived: ClientMachine._response,
     ev.ResultArrived: ClientMachine._result,
-    ev.Ticked: ClientMachine._ticked,
+    ev.Ticked: lambda machine, event: None,  # what is due is all there is to do
 }
 _RESPONSES: dict[type, Callable[[ClientMachine, Any], None]] = {
     Accepted: ClientMachine._accepted,

@@ -9,12 +9,13 @@ record means is the machine's affair.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ class Journal(JournalReader):
         self._waiting: deque[_Entry] = deque()
         self._waiting_nbytes = 0
         self._closing = False
+        self._together = False
         self._pause_s: float | None = QUIET_S  # after it, without a record, room is given back
         make_room(path)
         check_file(path)
@@ -96,6 +98,19 @@ class Journal(JournalReader):
         self._space = JournalSpace(path, self._writer, limit_nbytes)
         self._thread = VitalThread("journal", self._run, self._end)
         self._thread.start()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is given inside is written from its end on, with one sync as far as may be."""
+        with self._condition:
+            self._together = True
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._together = False
+                if self._waiting:
+                    self._condition.notify_all()
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -253,11 +268,14 @@ class Journal(JournalReader):
         with self._condition:
             if self._failure is not None:
                 raise self._failure
+            if not self._has_room():
+                self._condition.notify_all()  # also of what is given together
             if not self._condition.wait_for(self._has_room, WAIT_LIMIT_S):
                 raise TimedOut(f"waited {WAIT_LIMIT_S:g} s for the journal's disk ({self._path})")
             self._waiting.append(_Entry(what, work, nbytes, answer, vital))
             self._waiting_nbytes += nbytes
-            self._condition.notify_all()
+            if not self._together:
+                self._condition.notify_all()
 
     def _has_room(self) -> bool:
         return len(self._waiting) < QUEUE_LIMIT and self._waiting_nbytes < QUEUE_LIMIT_NBYTES

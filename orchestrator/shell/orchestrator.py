@@ -252,11 +252,10 @@ class Orchestrator:
 
     def _handle(self, *events: Event) -> None:
         told = self._machine.handle_all(events, time.monotonic())
-        cause = self._machine.cause if _log.isEnabledFor(logging.DEBUG) else ""
-        for instruction in told:
-            if cause:
-                _log.debug("%s, as %s", instruction, cause)
-            self._outbound.carry_out(instruction)
+        if _log.isEnabledFor(logging.DEBUG):
+            for instruction in told:
+                _log.debug("%s, as %s", instruction, self._machine.cause)
+        self._outbound.carry_out(told)
         if self._validated:
             self._machine.validate()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple
 from typing import Any
 
@@ -98,8 +98,11 @@ class Outbound:
             told.PublishState: self._publish_state,
         }
 
-    def carry_out(self, instruction: Instruction) -> None:
-        self._ways[type(instruction)](instruction)
+    def carry_out(self, instructions: Iterable[Instruction]) -> None:
+        """In this order."""
+        with self._journal.together():
+            for said in instructions:
+                self._ways[type(said)](said)
 
     # --- the journal --------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from orchestrator.machine.records.device import Device
 from orchestrator.machine.records.item import Item
 from orchestrator.machine.records.state import State
 
+NEVER = float("inf")
+
 
 def find(state: State, device: Device, run: str, index: int) -> Item | None:
     """The item if it is under way. What is over, and runs that we do not know, the device may
@@ -32,4 +34,5 @@ def note(state: State, item: Item, what: str, cut: int, device: Device) -> None:
     plan = state.plan_of(item)
     if item.note(what, cut, device.name, state.now) and plan is not None:
         state.runs[item.run].progressed(state.now)
-        recovery.watch(state, plan, item)
+        if item.check_at == NEVER:  # else that look sees the news, and waits on
+            recovery.watch(state, plan, item)

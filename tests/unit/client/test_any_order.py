@@ -88,6 +88,12 @@ class Desk:
         return ItemFailed(RUN, item, "compute_failed", "it did not work")
 
 
+def _event(message: Message) -> happened.Event:
+    if isinstance(message, ActivationId):
+        return happened.ResultArrived(message)
+    return happened.ResponseArrived(message)
+
+
 class AnyNetwork(RuleBasedStateMachine):
     """The person takes outcomes and offers inputs at will; messages wait until a rule delivers,
     doubles or loses them."""
@@ -115,8 +121,8 @@ class AnyNetwork(RuleBasedStateMachine):
         options = RunOptions()
         self.do(happened.RunAsked(RUN, "model", options, count, WINDOW, LIMIT_S))
 
-    def do(self, event: happened.Event) -> None:
-        for instruction in self.machine.handle(event, self.now):
+    def do(self, *events: happened.Event) -> None:
+        for instruction in self.machine.handle_all(events, self.now):
             self._carry_out(instruction)
 
     def _carry_out(self, instruction: told.Instruction) -> None:
@@ -197,11 +203,16 @@ class AnyNetwork(RuleBasedStateMachine):
     def lose(self, at: int) -> None:
         del self.to_client[at % len(self.to_client)]
 
+    @precondition(lambda self: self.to_client and self.connected)
+    @rule(taken=st.booleans())
+    def all_reaches_client(self, taken: bool) -> None:
+        """All of it waited for the client's thread, and what the person did as well."""
+        came, self.to_client = [*map(_event, self.to_client)], []
+        had, self.untaken = self.untaken if taken else 0, 0 if taken else self.untaken
+        self.do(*came, *[happened.OutcomesTaken(RUN, had)] * bool(had))
+
     def _deliver(self, message: Message) -> None:
-        if isinstance(message, ActivationId):
-            self.do(happened.ResultArrived(message))
-        else:
-            self.do(happened.ResponseArrived(message))
+        self.do(_event(message))
 
     @precondition(lambda self: self.desk.stored - self.desk.outcomes.keys())
     @rule(well=st.booleans())
@@ -227,7 +238,7 @@ class AnyNetwork(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         self.untaken -= 1
-        self.do(happened.OutcomeTaken(RUN))
+        self.do(happened.OutcomesTaken(RUN))
 
     @rule(seconds=st.sampled_from([0.0, 0.05, 1.0, 7.0, 70.0]))
     def wait(self, seconds: float) -> None:
@@ -319,7 +330,7 @@ def test_a_run_that_lacks_credit_asks_again_though_nothing_is_under_way() -> Non
     machine.handle(happened.InputOffered(RUN, 0, NBYTES), 1.0)
     machine.handle(happened.ResponseArrived(InputsStored(RUN, ((0, 0),), 0)), 1.0)
     machine.handle(happened.ResultArrived(ActivationId(RUN, 0, END_CUT)), 2.0)
-    machine.handle(happened.OutcomeTaken(RUN), 2.0)
+    machine.handle(happened.OutcomesTaken(RUN), 2.0)
     due = machine.wake_at()
     while due is not None and due < 20.0:
         said = machine.handle(happened.Ticked(), due)

@@ -56,7 +56,7 @@ EVENTS: dict[str, ev.Event] = {
     "an input": ev.InputOffered(RUN, 1, NBYTES),
     "the inputs' end": ev.InputsEnded(RUN, 1),
     "a result": ev.ResultArrived(ActivationId(RUN, 0, 3)),
-    "an outcome is taken": ev.OutcomeTaken(RUN),
+    "an outcome is taken": ev.OutcomesTaken(RUN),
     "a run is abandoned": ev.RunAbandoned(RUN),
     "a plan is asked for": ev.PlanAsked("new", "toy", OPTIONS, LIMIT_S),
     "a plan": ev.ResponseArrived(Planned("q0", "toy", (), {})),
@@ -86,7 +86,7 @@ def test_an_event_costs_the_same_among_however_many_runs(event: ev.Event):
         ev.ResponseArrived(InputsStored(RUN, ((0, 0),), 4 * MANY)),
         ev.ResponseArrived(ItemFailed(RUN, 0, "compute_failed", "no")),
         ev.ResultArrived(ActivationId(RUN, 0, 3)),
-        ev.OutcomeTaken(RUN),
+        ev.OutcomesTaken(RUN),
     ],
     ids=lambda event: type(getattr(event, "response", event)).__name__,
 )

@@ -60,7 +60,7 @@ def test_the_window_bounds_what_nobody_has_taken(desk: Desk):
     assert of(desk.answer(InputsStored("r", ((0, 1),), 8)), ins.Grant) == []
     result(desk, 1)
     assert desk.machine.runs["r"].granted == 2
-    assert desk.hear(ev.OutcomeTaken("r")) == [ins.Grant("r", 3)]
+    assert desk.hear(ev.OutcomesTaken("r")) == [ins.Grant("r", 3)]
 
 
 def test_what_was_not_stored_goes_again_after_a_reconnect(desk: Desk):
