@@ -280,6 +280,17 @@ class Executor:
             self._fail(number, task, ComputeFailed(reason), fatal=False)
         else:
             self._listener.task_executed(number, task, executed)
+            self._settle()
+
+    def _settle(self) -> None:
+        """After the answer, so that what was made is on its way. A partition that is lost by it
+        fails its next task, which has it loaded anew."""
+        try:
+            if self._partition is not None:
+                self._partition.settle()
+        except Exception:
+            _log.exception("joining the segments in memory")
+            self._drop()
 
     def _fail(self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool) -> None:
         if fatal:
@@ -298,10 +309,9 @@ class Executor:
         if partition is None or partition.assigned.partition != assigned.partition:
             raise LoadFailed(f"{assigned.partition} is not in memory")
         began_s = time.monotonic()
-        wanted = {name for segment in assigned.segments for name in segment.inputs}
         received = self._spool.get(task.needs, "input", sender)
         frame = open_frame(received, assigned.accepts_nbytes)
-        values = values_of(frame, wanted)
+        values = values_of(frame, partition.wanted)
         decoded_s = time.monotonic()
         made, segment_s = partition.run(values)
         computed_s = time.monotonic()
