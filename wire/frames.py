@@ -20,6 +20,8 @@ import math
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from wire.elements import Element, element, nbytes_of
 from wire.errors import Malformed, TooLarge
@@ -59,11 +61,15 @@ MAX_HEADER_NBYTES = 1 << 20
 MAX_TENSORS = 4096
 MAX_NAME_NBYTES = (1 << 16) - 1
 MAX_PLANES = 16
+REMEMBERED_TABLES, REMEMBERED_NBYTES = 64, 1 << 10
 
 _START = struct.Struct("<4sII")
 _FIXED = struct.Struct("<BBH32sIIIB")
 _TENSOR = struct.Struct("<BBB")
 _PLANE = struct.Struct("<BQQ")
+_NAME_NBYTES = struct.Struct("<H")
+_DIMS = tuple(struct.Struct(f"<{rank}QB") for rank in range(MAX_RANK + 1))  # and planes
+_ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 ATTEMPT_NBYTES = _START.size + _FIXED.size  # of a frame's start tell its attempt
 
 
@@ -146,10 +152,10 @@ def _tensor_head(tensor: Tensor) -> bytes:
     if len(name) > MAX_NAME_NBYTES or rank > MAX_RANK:
         raise ValueError(f"{tensor.name:.80}: the name or the rank of {rank} is too long")
     pieces = [
-        struct.pack("<H", len(name)),
+        _NAME_NBYTES.pack(len(name)),
         name,
         _TENSOR.pack(tensor.kind, tensor.encoding, rank),
-        struct.pack(f"<{rank}QB", *tensor.shape, len(tensor.planes)),
+        _DIMS[rank].pack(*tensor.shape, len(tensor.planes)),
     ]
     pieces += [
         _PLANE.pack(plane.deflated, plane.raw_nbytes, len(plane.data)) for plane in tensor.planes
@@ -179,7 +185,7 @@ def decode_frame(data: Buffer, limit_nbytes: int) -> Frame:
         tensors.append(Tensor(head.name, layout.kind, head.shape, layout.encoding, tuple(planes)))
     if offset != len(view):
         raise Malformed(f"frame {header.activation}: {len(view)} bytes, but {offset} announced")
-    if zlib.crc32(view[_START.size :]) != _START.unpack(view[: _START.size])[2]:
+    if zlib.crc32(view[_START.size :]) != _START.unpack_from(view)[2]:
         raise Malformed(f"frame {header.activation} was altered on its way")
     return Frame(header.model, header.activation, header.attempt, header.settings, tuple(tensors))
 
@@ -250,6 +256,13 @@ class _Layout:
     planes: tuple[tuple[bool, int, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Tensors:
+    heads: tuple[TensorHead, ...]
+    layouts: tuple[_Layout, ...]
+    raw_nbytes: int
+
+
 class _Reader:
     """Takes fields off a header of known length; `Malformed` rather than read beyond it."""
 
@@ -258,32 +271,35 @@ class _Reader:
         self.offset = offset
         self.end = end
 
-    def take(self, nbytes: int) -> memoryview:
-        if self.offset + nbytes > self.end:
-            raise Malformed("a frame's header is cut short")
+    def _pass(self, nbytes: int) -> int:
+        """Where the next `nbytes` begin."""
+        start = self.offset
         self.offset += nbytes
-        return self.view[self.offset - nbytes : self.offset]
+        if self.offset > self.end:
+            raise Malformed("a frame's header is cut short")
+        return start
 
-    def unpack(self, fields: struct.Struct) -> tuple[int, ...]:
-        return fields.unpack(self.take(fields.size))
+    def unpack(self, fields: struct.Struct) -> tuple[Any, ...]:
+        return fields.unpack_from(self.view, self._pass(fields.size))
 
     def text(self, nbytes: int) -> str:
+        start = self._pass(nbytes)
         try:
-            return str(self.take(nbytes), "utf-8")
+            return str(self.view[start : self.offset], "utf-8")
         except UnicodeDecodeError:
             raise Malformed("a name in a frame's header is not UTF-8") from None
 
 
-def _read_header(view: memoryview) -> tuple[FrameHead, list[_Layout], int]:
+def _read_header(view: memoryview) -> tuple[FrameHead, tuple[_Layout, ...], int]:
     if len(view) < _START.size + _FIXED.size:
         raise Malformed(f"{len(view)} bytes are too few for a frame")
-    magic, nbytes, _ = _START.unpack(view[: _START.size])
+    magic, nbytes, _ = _START.unpack_from(view)
     if magic != MAGIC:
         raise Malformed("not a frame, or one of another version")
     if nbytes > min(MAX_HEADER_NBYTES, len(view)):
         raise Malformed(f"a frame's header of {nbytes} bytes does not fit")
     reader = _Reader(view, _START.size, nbytes)
-    fixed = _FIXED.unpack(reader.take(_FIXED.size))
+    fixed = reader.unpack(_FIXED)
     flags, transport, count, model, item, cut, attempt, run_nbytes = fixed
     if transport >= len(TRANSPORTS) or count > MAX_TENSORS:
         raise Malformed("a frame's transport or tensor count is out of range")
@@ -293,43 +309,48 @@ def _read_header(view: memoryview) -> tuple[FrameHead, list[_Layout], int]:
     settings = FrameSettings(
         bool(flags & 1), bool(flags & 2), TRANSPORTS[transport], (flags >> 2) + 1
     )
-    heads, layouts = _read_tensors(reader, count)
-    raw_nbytes = sum(layout.raw_nbytes for layout in layouts)
-    if reader.offset != nbytes:
+    tensors = _tensors_in(bytes(view[reader.offset : nbytes]), count)
+    digest, raw_nbytes = check_digest(model.hex()), tensors.raw_nbytes
+    head = _head(digest, activation, attempt, settings, len(view), raw_nbytes, tensors.heads)
+    return head, tensors.layouts, nbytes
+
+
+def _tensors_in(table: bytes, count: int) -> _Tensors:
+    return (_remembered if len(table) <= REMEMBERED_NBYTES else _read_tensors)(table, count)
+
+
+def _read_tensors(table: bytes, count: int) -> _Tensors:
+    """What `table` says of `count` tensors, which must be all of it."""
+    reader = _Reader(memoryview(table), 0, len(table))
+    pairs = [_read_tensor(reader) for _ in range(count)]
+    if reader.offset != len(table):
         raise Malformed("a frame's header is longer than its fields")
-    digest = check_digest(model.hex())
-    head = _head(digest, activation, attempt, settings, len(view), raw_nbytes, tuple(heads))
-    return head, layouts, nbytes
-
-
-def _read_tensors(reader: _Reader, count: int) -> tuple[list[TensorHead], list[_Layout]]:
-    heads: list[TensorHead] = []
-    layouts: list[_Layout] = []
-    for _ in range(count):
-        head, layout = _read_tensor(reader)
-        heads.append(head)
-        layouts.append(layout)
+    heads, layouts = tuple(head for head, _ in pairs), tuple(layout for _, layout in pairs)
     if len({head.name for head in heads}) != count:
         raise Malformed("two tensors of a frame have the same name")
-    return heads, layouts
+    return _Tensors(heads, layouts, sum(layout.raw_nbytes for layout in layouts))
+
+
+# Frames of one run at one cut say the same unless a plane was deflated: half of reading a header.
+_remembered = lru_cache(REMEMBERED_TABLES)(_read_tensors)
 
 
 def _read_tensor(reader: _Reader) -> tuple[TensorHead, _Layout]:
-    (name_nbytes,) = reader.unpack(struct.Struct("<H"))
+    (name_nbytes,) = reader.unpack(_NAME_NBYTES)
     name = reader.text(name_nbytes)
-    number, encoding, rank = reader.unpack(_TENSOR)
-    kind = element(number)
-    if encoding not in Encoding.__members__.values() or rank > MAX_RANK:
-        raise Malformed(f"{name}: unknown encoding {encoding}, or rank {rank} over {MAX_RANK}")
-    shape = reader.unpack(struct.Struct(f"<{rank}Q"))
-    (plane_count,) = reader.unpack(struct.Struct("<B"))
+    number, code, rank = reader.unpack(_TENSOR)
+    kind, encoding = element(number), _ENCODINGS.get(code)
+    if encoding is None or rank > MAX_RANK:
+        raise Malformed(f"{name}: unknown encoding {code}, or rank {rank} over {MAX_RANK}")
+    *dims, plane_count = reader.unpack(_DIMS[rank])
+    shape = tuple(dims)
     if plane_count > MAX_PLANES:
         raise Malformed(f"{name}: {plane_count} planes")
     planes = tuple(_read_plane(reader, name) for _ in range(plane_count))
     sizes = tuple(raw for _, raw, _ in planes)
-    check_sizes(name, kind, shape, Encoding(encoding), sizes)
+    check_sizes(name, kind, shape, encoding, sizes)
     raw_nbytes = sum(sizes) if kind is Element.STRING else nbytes_of(kind, math.prod(shape))
-    layout = _Layout(kind, Encoding(encoding), raw_nbytes, planes)
+    layout = _Layout(kind, encoding, raw_nbytes, planes)
     return TensorHead(name, kind, shape), layout
 
 

@@ -3,7 +3,8 @@
 The planner must not assign what the agent will refuse, so both ask here. An agent that has
 measured more corrects it by refusing with `over_budget`.
 
-A device keeps a session for every segment of its partition. Weights are mapped from a packed copy
+A device keeps a session for every segment of its partition, or, which takes no more, one for
+several. Weights are mapped from a packed copy
 that it made once (`prepared`): all of them stay in memory when the partition is resident; when it
 is streamed, only those of the segment that computes. Tables that are read by row are never in
 memory. While a segment is loaded, and when its copy is made, ONNX Runtime has its weights three

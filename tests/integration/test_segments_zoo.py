@@ -26,6 +26,7 @@ from orchestrator.segmentation.options import SegmentOptions
 from orchestrator.segmentation.segmenter import segment
 from orchestrator.segmentation.writing.blob_sink import FolderSink
 from tests.support.backend_cases import try_ways, ways_to_cut
+from tests.support.device_chain import cache_of, run_on_device
 from tests.support.zoo import ALL, ZOO, text
 from wire.manifest import Manifest
 
@@ -68,6 +69,18 @@ def test_a_model_from_the_zoo_is_close_in_fast_mode(name: str, made: Made, tmp_p
     path, feeds = made(name), ZOO[name].feeds()
     chain = run_chain(tmp_path, cut(path, tmp_path, None), feeds, exact=False)
     assert compare(chain, run_whole(path, feeds, exact=False)) <= 1e-5
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ZOO)
+def test_a_model_from_the_zoo_stays_exact_when_a_device_joins_its_segments(
+    name: str, made: Made, tmp_path: Path
+) -> None:
+    path, feeds = made(name), ZOO[name].feeds()
+    manifest = cut(path, tmp_path / "blobs", None)
+    cache = cache_of(tmp_path / "blobs", tmp_path / "cache")
+    got = run_on_device(cache, manifest, feeds, exact=True, streamed=False, joined=True)
+    assert identical(got, run_whole(path, feeds, exact=True))
 
 
 @pytest.mark.timeout(1800)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from edge_agent.adapters.runtime.joining import TIMED_TASKS
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.store.cache import BlobCache
 from orchestrator.segmentation.checking.verify import Feeds, Outputs, to_array, to_value
@@ -48,8 +49,10 @@ def run_on_device(
     exact: bool,
     streamed: bool,
     prepare_nbytes: int | None = None,
+    joined: bool = False,
 ) -> Outputs:
-    """The model's outputs by name, from all its segments as one partition."""
+    """The model's outputs by name, from all its segments as one partition; `joined`: after as many
+    tasks as it takes for them to become one session."""
     partition = LoadedPartition(
         assignment_of(manifest, exact),
         cache,
@@ -57,10 +60,12 @@ def run_on_device(
         budget_nbytes=BUDGET_NBYTES,
         prepare_nbytes=prepare_nbytes,
     )
-    values = {name: to_value(array) for name, array in feeds.items()}
-    through = dict(values)
+    through = {name: to_value(array) for name, array in feeds.items()}
     try:
-        made, _ = partition.run(values)
+        for _ in range(TIMED_TASKS if joined else 0):
+            partition.run(dict(through))
+        partition.settle()
+        made, _ = partition.run(dict(through))
         return {
             tensor.name: to_array(made.get(tensor.name, through.get(tensor.name)))
             for tensor in manifest.outputs

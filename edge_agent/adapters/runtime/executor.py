@@ -288,6 +288,7 @@ class Executor:
                 answers, told_s = [], time.monotonic()
             if fatal:
                 return
+        self._settle()
 
     def _answer_to(
         self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
@@ -309,6 +310,16 @@ class Executor:
             return self._failure(number, task, ComputeFailed(reason), fatal=False)
         return partial(self._listener.task_executed, number, task, executed)
 
+    def _settle(self) -> None:
+        """After the answer, so that what was made is on its way. A partition that is lost by it
+        fails its next task, which has it loaded anew."""
+        try:
+            if self._partition is not None:
+                self._partition.settle()
+        except Exception:
+            _log.exception("joining the segments in memory")
+            self._drop()
+
     def _failure(
         self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
     ) -> Callable[[], None]:
@@ -321,10 +332,9 @@ class Executor:
         if partition is None or partition.assigned.partition != assigned.partition:
             raise LoadFailed(f"{assigned.partition} is not in memory")
         began_s = time.monotonic()
-        wanted = {name for segment in assigned.segments for name in segment.inputs}
         received = self._spool.get(task.needs, "input", sender)
         frame = open_frame(received, assigned.accepts_nbytes)
-        values = values_of(frame, wanted)
+        values = values_of(frame, partition.wanted)
         decoded_s = time.monotonic()
         made, segment_s = partition.run(values)
         computed_s = time.monotonic()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +73,9 @@ def open_frame(data: bytes, limit_nbytes: int) -> Frame:
     return decode_frame(data, limit_nbytes)
 
 
-def values_of(frame: Frame, names: Iterable[str]) -> dict[str, Any]:
+def values_of(frame: Frame, names: Collection[str]) -> dict[str, Any]:
     """OrtValues of those of `names` that the frame has."""
-    wanted = set(names)
-    return {tensor.name: _value(tensor) for tensor in frame.tensors if tensor.name in wanted}
+    return {tensor.name: _value(tensor) for tensor in frame.tensors if tensor.name in names}
 
 
 def _value(tensor: Tensor) -> Any:

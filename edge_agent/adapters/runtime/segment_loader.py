@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from edge_agent.adapters.device.memory import trim
 from edge_agent.adapters.device.runtime_version import can_prepare, runtime_version
+from edge_agent.adapters.runtime.joined_graph import GraphPart, joined_graph
 from edge_agent.adapters.runtime.loaded_segment import LoadedSegment
 from edge_agent.adapters.runtime.mapped_file import MappedFile, bring_in
 from edge_agent.adapters.runtime.onnx_runtime import SegmentSession, save_prepared
@@ -83,7 +84,7 @@ class SegmentLoader:
         self, ref: SegmentRef, graph: RowGraph | None, rows: list[RowSource]
     ) -> LoadedSegment:
         if graph is not None and not graph.graph:
-            return LoadedSegment(ref, None, rows, ())
+            return LoadedSegment(ref.inputs, ref.outputs, None, rows, ())
         takes = (*ref.inputs, *(graph.added if graph else ()))
         makes = [name for name in ref.outputs if name not in {source.output for source in rows}]
         for _ in range(2):  # what has rotted on disk is made anew, once
@@ -97,10 +98,11 @@ class SegmentLoader:
                 _log.warning("what was prepared of segment %d is dropped: %s", ref.index, error)
                 self._cache.prepared.drop(ref.graph.digest, self._exact)
             else:
-                return LoadedSegment(ref, session, rows, [MappedFile(prepared.weights)])
+                files = [MappedFile(prepared.weights)]
+                return LoadedSegment(ref.inputs, ref.outputs, session, rows, files)
         with self._source(ref, graph) as source:
             session = self._session(source, takes, makes, optimised=False)
-        return LoadedSegment(ref, session, rows, self._weight_files(ref))
+        return LoadedSegment(ref.inputs, ref.outputs, session, rows, self._weight_files(ref))
 
     def _session(
         self, graph: Path, takes: tuple[str, ...], makes: list[str], *, optimised: bool
@@ -124,14 +126,80 @@ class SegmentLoader:
         if graph is None:
             yield self._cache.path(ref.graph.digest)
             return
+        with self._scratch(ref, graph.graph) as path:
+            yield path
+
+    @contextmanager
+    def _scratch(self, ref: SegmentRef, graph: bytes) -> Iterator[Path]:
         path = self._cache.scratch_path(ref.graph.digest)
         try:
-            path.write_bytes(graph.graph)
+            path.write_bytes(graph)
             yield path
         except OSError as error:
-            raise LoadFailed(f"the graph without its tables cannot be written: {error}") from None
+            raise LoadFailed(f"a graph cannot be written to be loaded: {error}") from None
         finally:
             path.unlink(missing_ok=True)
+
+    # --- joining ------------------------------------------------------------------------------
+
+    def load_joined(self, refs: Sequence[SegmentRef], wanted: Collection[str]) -> LoadedSegment:
+        """Several, all of them prepared, as one session that makes those of `wanted` that they
+        make. Raises `LoadFailed` if that cannot be, or what `load` raises."""
+        for ref in refs:
+            for blob in ref.blobs:
+                self._cache.check(blob.digest)
+        graphs = [(ref, self._row_graph(ref)) for ref in refs]
+        rows: list[RowSource] = []
+        try:
+            for ref, graph in graphs:
+                for read in graph.reads if graph else ():
+                    rows.append(RowSource(read, self._blob_of(ref, read.table.blob)))
+            return self._joined_session(_with_graphs(graphs), refs, rows, wanted)
+        except BaseException:
+            for source in rows:
+                source.close()
+            raise
+
+    def _joined_session(
+        self,
+        graphs: Sequence[tuple[SegmentRef, tuple[str, ...]]],
+        refs: Sequence[SegmentRef],
+        rows: list[RowSource],
+        wanted: Collection[str],
+    ) -> LoadedSegment:
+        read = {source.output for source in rows}
+        made = [name for ref in refs for name in ref.outputs]
+        outputs = [name for name in made if name in wanted]
+        makes = [name for name in outputs if name not in read]
+        own = set(made) - read
+        takes = tuple(dict.fromkeys(n for _, names in graphs for n in names if n not in own))
+        inputs = dict.fromkeys(name for name in takes if name not in read)
+        inputs |= dict.fromkeys(source.indices for source in rows)
+        if not makes:
+            return LoadedSegment(tuple(inputs), outputs, None, rows, ())
+        found = [self._found(ref) for ref, _ in graphs]
+        parts = [self._part(ref, files) for (ref, _), files in zip(graphs, found, strict=True)]
+        for files in found:
+            bring_in(files.weights)
+        with self._scratch(graphs[0][0], joined_graph(parts, takes, makes)) as path:
+            session = self._session(path, takes, makes, optimised=True)
+        weights = [MappedFile(files.weights) for files in found]
+        return LoadedSegment(tuple(inputs), outputs, session, rows, weights)
+
+    def _found(self, ref: SegmentRef) -> Prepared:
+        found = self._cache.prepared.find(ref.graph.digest, self._exact)
+        if found is None:
+            raise LoadFailed(f"segment {ref.index} is not prepared")
+        return found
+
+    def _part(self, ref: SegmentRef, files: Prepared) -> GraphPart:
+        """ONNX Runtime takes weights from below the graph's own folder only: the cache's, where
+        scratch files lie."""
+        folder = files.graph.parent.relative_to(self._cache.folder).as_posix()
+        try:
+            return GraphPart(ref.index, files.graph.read_bytes(), f"{folder}/")
+        except OSError as error:
+            raise LoadFailed(f"segment {ref.index} cannot be read: {error}") from None
 
     # --- preparing ----------------------------------------------------------------------------
 
@@ -172,3 +240,14 @@ class SegmentLoader:
 
     def _write(self, source: Path, files: Prepared) -> None:
         save_prepared(source, files.graph, WEIGHTS, exact=self._exact)
+
+
+def _with_graphs(
+    graphs: Sequence[tuple[SegmentRef, RowGraph | None]],
+) -> list[tuple[SegmentRef, tuple[str, ...]]]:
+    """Those with more than row reads, and all that their graphs take."""
+    return [
+        (ref, (*ref.inputs, *(graph.added if graph else ())))
+        for ref, graph in graphs
+        if graph is None or graph.graph
+    ]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.noise import gaussian
+from wire import frames as wire_frames
 from wire.elements import Element, itemsize_of, nbytes_of
 from wire.errors import CrowdpipeError, Malformed, TooLarge
 from wire.frame_head import MAX_BATCH, FrameSettings
@@ -383,3 +384,23 @@ def test_a_change_that_a_streams_own_check_sum_misses_is_refused() -> None:
     assert inflate(stream, 500) != data[3::4]
     with pytest.raises(Malformed, match="altered"):
         decode_frame(mutated, LIMIT)
+
+
+def test_a_header_that_was_read_before_says_nothing_of_another_frame() -> None:
+    """Tables of tensors are remembered as bytes; what is not in them is read each time."""
+    data = [bytes([number]) * 8 for number in range(3)]
+    for item, each in enumerate(data):
+        tensor = encode_tensor("x", Element.FLOAT, (2,), each)
+        frame = Frame(MODEL, ActivationId("r1", item, 1), item, FrameSettings(), (tensor,))
+        encoded = encode_frame(frame)
+        assert decode_frame(encoded, LIMIT).tensor("x").data() == each
+        assert peek(encoded) == head_of(frame, len(encoded))
+
+
+def test_long_tables_of_tensors_are_not_remembered() -> None:
+    """They come from anybody, and what is remembered must stay small."""
+    before = wire_frames._remembered.cache_info()
+    tensors = tuple(encode_tensor(f"x{n}", Element.INT8, (1,), b"1") for n in range(64))
+    frame = Frame(MODEL, ActivationId("r1", 0, 1), 0, FrameSettings(), tensors)
+    peek(encode_frame(frame))
+    assert wire_frames._remembered.cache_info() == before

@@ -52,7 +52,15 @@ class Cut:
         )
         self.cache = cache_of(folder / "blobs", folder / "cache")
 
-    def check(self, feeds: Feeds, *, exact: bool, streamed: bool, room: int | None = None) -> None:
+    def check(
+        self,
+        feeds: Feeds,
+        *,
+        exact: bool,
+        streamed: bool,
+        room: int | None = None,
+        joined: bool = False,
+    ) -> None:
         got = run_on_device(
             self.cache,
             self.manifest,
@@ -60,6 +68,7 @@ class Cut:
             exact=exact,
             streamed=streamed,
             prepare_nbytes=room,
+            joined=joined,
         )
         whole = run_whole(self.path, feeds, exact=exact)
         if exact:
@@ -79,6 +88,7 @@ def test_a_construct_is_exact_on_a_device(construct: Served, tmp_path: Path) -> 
     cut = Cut(construct.make(), tmp_path)
     for streamed in (True, False):  # prepared by the first, found by the second
         cut.check(construct.feeds(), exact=True, streamed=streamed)
+    cut.check(construct.feeds(), exact=True, streamed=False, joined=True)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -87,6 +97,7 @@ def test_a_known_model_is_as_near_on_a_device_as_the_whole(name: str, tmp_path: 
     cut = Cut(make(), tmp_path)
     for streamed in (True, False):
         cut.check(feeds(), exact=False, streamed=streamed)
+    cut.check(feeds(), exact=False, streamed=False, joined=True)
 
 
 @pytest.mark.parametrize(("exact", "streamed"), [(True, False), (False, True), (False, False)])
@@ -142,6 +153,7 @@ def test_rows_are_those_of_the_whole_model(
     assert sorted(set(tables)) == ["kinds", "words"]
     cut.check(ids([0, 1, -1], [ROWS - 1, -ROWS, 7]), exact=True, streamed=False)
     cut.check({"ids": np.zeros((2, 0), np.int64)}, exact=True, streamed=True)
+    cut.check(ids([5, -5]), exact=True, streamed=False, joined=True)
 
 
 @pytest.mark.parametrize("index", [ROWS, -ROWS - 1, 1 << 40])
