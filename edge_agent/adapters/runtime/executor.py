@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -23,6 +23,7 @@ from edge_agent.adapters.runtime.deflating import Deflating
 from edge_agent.adapters.runtime.frame_tensors import emit, open_frame, values_of
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.runtime.onnx_runtime import import_runtime
+from edge_agent.adapters.runtime.together import ItemShare, compute, in_turn
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.spool import Spool
 from edge_agent.adapters.store.work_note import WorkNote
@@ -160,8 +161,8 @@ class Executor:
     def execute(
         self, number: int, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
     ) -> None:
-        """Run each task on its sender's copy of its input, one after another. One that ruins the
-        partition is the last that is answered."""
+        """Run each task on its sender's copy of its input, one after another, or in one call
+        where they fit. One that ruins the partition is the last that is answered."""
         self._jobs.put(lambda: self._execute_group(number, assigned, group))
 
     def verify_in_idle_time(self) -> None:
@@ -276,8 +277,8 @@ class Executor:
         short tasks, and what they made can travel together."""
         answers: list[Callable[[], None]] = []
         told_s, left = time.monotonic(), len(group)
-        for task, sender in group:
-            answers.append(self._answer_to(number, task, assigned, sender))
+        for task, run in self._steps(assigned, group):
+            answers.append(self._answer_to(number, task, run))
             left -= 1
             fatal = self._partition is None
             if fatal or not left:
@@ -290,13 +291,26 @@ class Executor:
                 return
         self._settle()
 
+    def _steps(
+        self, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
+    ) -> Iterator[tuple[TaskId, Callable[[], Executed]]]:
+        """Each task in order with what is left to do for it; those that fit have one call."""
+        sources = [partial(self._spool.get, task.needs, "input", sender) for task, sender in group]
+        shares = in_turn(assigned, sources, lambda some: compute(self._resident(assigned), some))
+        for task, sender in group:
+            self._note.running(task)
+            share = next(shares)
+            if share is None:
+                yield task, partial(self._execute_now, task, assigned, sender)
+            else:
+                yield task, partial(self._emitted, task, assigned, share)
+
     def _answer_to(
-        self, number: int, task: TaskId, assigned: PartitionAssignment, sender: str
+        self, number: int, task: TaskId, run: Callable[[], Executed]
     ) -> Callable[[], None]:
         """Run it, and say how to tell what came of it."""
-        self._note.running(task)
         try:
-            executed = self._execute_now(task, assigned, sender)
+            executed = run()
         except CrowdpipeError as error:
             # A segment that cannot be loaded again (streaming) is the partition's fault.
             fatal = isinstance(error, (LoadFailed, BlobCorrupt))
@@ -327,30 +341,38 @@ class Executor:
             self._drop()
         return partial(self._listener.execution_failed, number, task, error, fatal)
 
-    def _execute_now(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
+    def _resident(self, assigned: PartitionAssignment) -> LoadedPartition:
         partition = self._partition
         if partition is None or partition.assigned.partition != assigned.partition:
             raise LoadFailed(f"{assigned.partition} is not in memory")
+        return partition
+
+    def _execute_now(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
+        partition = self._resident(assigned)
         began_s = time.monotonic()
         received = self._spool.get(task.needs, "input", sender)
         frame = open_frame(received, assigned.accepts_nbytes)
         values = values_of(frame, partition.wanted)
         decoded_s = time.monotonic()
         made, segment_s = partition.run(values)
+        compute_s = time.monotonic() - decoded_s
+        item = ItemShare(frame, made, began_s, decoded_s - began_s, compute_s, segment_s)
+        return self._emitted(task, assigned, item)
+
+    def _emitted(self, task: TaskId, assigned: PartitionAssignment, item: ItemShare) -> Executed:
         computed_s = time.monotonic()
         link = self._link.nbytes_per_s
-        emitted = emit(frame, made, task, assigned, link, self._deflating)
+        emitted = emit(item.frame, item.made, task, assigned, link, self._deflating)
         self._spool.put(task.makes, "output", emitted.data)
-        encoded_s = time.monotonic()
         self._cost_done += sum(segment.cost for segment in assigned.segments)
-        self._cost_s += computed_s - decoded_s
+        self._cost_s += item.compute_s
         return Executed(
             emitted=emitted.header,
-            began_s=began_s,
-            decode_s=decoded_s - began_s,
-            compute_s=computed_s - decoded_s,
-            encode_s=encoded_s - computed_s,
-            segment_s=segment_s,
+            began_s=item.began_s,
+            decode_s=item.decode_s,
+            compute_s=item.compute_s,
+            encode_s=time.monotonic() - computed_s,
+            segment_s=item.segment_s,
         )
 
     # --- idle time ----------------------------------------------------------------------------

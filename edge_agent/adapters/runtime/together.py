@@ -6,6 +6,7 @@ What comes of it is what each item's own call would have given, up to last bits:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from wire.errors import CrowdpipeError
 from wire.frames import Frame, Tensor, peek
 from wire.messages.assignment import BatchTerms, PartitionAssignment
+
+_log = logging.getLogger("crowdpipe.agent.executor")
 
 Source = Callable[[], bytes]  # an item's frame, read anew each time
 
@@ -32,6 +35,23 @@ class ItemShare:
     decode_s: float
     compute_s: float
     segment_s: tuple[float, ...]
+
+
+def in_turn(
+    assigned: PartitionAssignment,
+    sources: Sequence[Source],
+    run: Callable[[Sequence[Source]], list[ItemShare]],
+) -> Iterator[ItemShare | None]:
+    """Of each in order what came of it in one call with others, which `run` makes. None: it is to
+    be computed alone; also where that call failed, which says whose fault it was."""
+    for turn in turns_of(assigned, sources):
+        made: Sequence[ItemShare | None] = [None] * len(turn)
+        if len(turn) > 1:
+            try:
+                made = run(sources[turn.start : turn.stop])
+            except Exception as error:
+                _log.info("%d items are computed one by one: together, %s", len(turn), error)
+        yield from made
 
 
 def turns_of(assigned: PartitionAssignment, sources: Sequence[Source]) -> Iterator[range]:
@@ -52,17 +72,18 @@ def _wanted(assigned: PartitionAssignment) -> set[str]:
 def _form(
     source: Source, assigned: PartitionAssignment, wanted: set[str], terms: BatchTerms
 ) -> Form | None:
-    """None also for a frame that cannot be read: it fails at its turn, and says why."""
+    """None also for a frame that cannot be read: it fails at its turn, and says why. What comes
+    again may have ended a device, so nobody else is computed with it."""
     try:
         data = source()
         head = peek(data)
-        if head.batch == 1:
+        if head.batch == 1 or head.attempt:
             return None
         needed = wanted.intersection(terms.shared)
         frame = open_frame(data, assigned.accepts_nbytes) if needed else None
         tensors = [each for each in frame.tensors if each.name in needed] if frame else []
         return form_of(head, wanted, {each.name: _bits(each) for each in tensors})
-    except CrowdpipeError:
+    except (CrowdpipeError, OSError):
         return None
 
 

@@ -24,12 +24,16 @@ from wire.messages.residency import Failure
 
 
 def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Execute:
-    """Begin its task, and with it those behind it that are short, wait already, and have room."""
+    """Begin its task, and with it those behind it that wait already and have room, if they are
+    short or may go with it in one call."""
     group = [_begin(agent, record, entry, now)]
-    most = agent.pace.group_tasks(record)
+    short = agent.pace.group_tasks(record)
+    most = max(short, min(agent.limits.group_tasks, _batch_of(record, entry)))
     while len(group) < most:
         following = agent.held.next_startable(record.key)
         if following is None or not room.fits_output(agent, record, following, len(group)):
+            break
+        if len(group) >= short and not _goes_with(entry, following):
             break
         group.append(_begin(agent, record, following, now))
     limit_s = agent.pace.execute_limit_s(record, len(group))
@@ -37,6 +41,17 @@ def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Exec
     _tell_start(agent, now)
     inputs = tuple(TaskInput(each.task, each.sender) for each in group)
     return Execute(number, record.assigned, inputs)
+
+
+def _batch_of(record: Partition, entry: HeldInput) -> int:
+    """So many inputs like this one may be computed at once. One that came again goes alone: it may
+    be what ended a device."""
+    return entry.head.batch if record.assigned.batch and not entry.head.attempt else 1
+
+
+def _goes_with(entry: HeldInput, following: HeldInput) -> bool:
+    head, other = entry.head, following.head
+    return (head.tensors, head.batch, head.attempt) == (other.tensors, other.batch, other.attempt)
 
 
 def _begin(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Running:

@@ -10,8 +10,11 @@ from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, head, partition, route
+from wire.elements import Element
+from wire.frame_head import TensorHead
 from wire.ids import ActivationId, TaskId
 from wire.memory import streamed_need
+from wire.messages.assignment import BatchTerms, PartitionAssignment
 from wire.messages.commands import Cancel, Send
 from wire.messages.events import TaskDone, TaskFailed
 
@@ -160,3 +163,54 @@ def test_an_output_of_a_group_can_be_asked_for_before_it_is_made() -> None:
     for task in tasks:
         end(bench, task)
     assert told.SendFrame(tasks[3].makes, "other") in bench.told
+
+
+# --- computed in one call ---------------------------------------------------------------------
+
+LONG_S = 2.0
+TOGETHER = replace(A, batch=BatchTerms(rows=8))
+
+
+def serving_long(assigned: PartitionAssignment = TOGETHER) -> Bench:
+    """One task takes longer than a group of short ones may; another runs."""
+    bench = Bench(limits=LIMITS)
+    bench.serve(assigned, routes=(route(2, "next"),))
+    bench.arrive(100)
+    end(bench, bench.running, LONG_S)
+    bench.arrive(101)
+    return bench
+
+
+def wait(bench: Bench, item: int, batch: int = 3, length: int = 5, attempt: int = 0) -> None:
+    tensors = (TensorHead("x", Element.FLOAT, (1, length)),)
+    frame = replace(head(item, attempt=attempt), batch=batch, tensors=tensors)
+    bench.do(happened.FrameArrived(frame, "orchestrator"))
+
+
+def test_long_tasks_that_may_go_in_one_call_are_a_group_as_large_as_was_asked_for() -> None:
+    bench = serving_long()
+    for item in range(5):
+        wait(bench, item)
+    end(bench, bench.running, LONG_S)
+    assert group(bench) == [0, 1, 2]
+
+
+def test_long_tasks_of_another_size_or_of_a_partition_without_terms_run_alone() -> None:
+    bench = serving_long()
+    for item, length in enumerate((5, 6, 6)):
+        wait(bench, item, length=length)
+    end(bench, bench.running, LONG_S)
+    assert group(bench) == [0]
+    bench = serving_long(A)
+    for item in range(3):
+        wait(bench, item)
+    end(bench, bench.running, LONG_S)
+    assert group(bench) == [0]
+
+
+def test_what_comes_again_runs_alone_since_it_may_have_ended_a_device() -> None:
+    bench = serving_long()
+    for item in range(3):
+        wait(bench, item, attempt=1)
+    end(bench, bench.running, LONG_S)
+    assert group(bench) == [0]
