@@ -68,7 +68,8 @@ class Bench:
         name = ActivationId("r1", item, 0)
         frame = Frame(self.chain.digest, name, 1, FrameSettings(), (tensor,))
         self.spool.put(name, "input", encode_frame(frame), "us")
-        self.executor.execute(item, TaskId("r1", item, 0, LAYERS - 1, 1), self.assigned, "us")
+        task = TaskId("r1", item, 0, LAYERS - 1, 1)
+        self.executor.execute(item, self.assigned, ((task, "us"),))
         return self.answers.next()
 
 
