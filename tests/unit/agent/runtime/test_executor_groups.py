@@ -1,4 +1,4 @@
-"""The executor's thread with a real partition: a group of tasks, computed in as few calls as fit."""
+"""The executor with a real partition: a group of tasks, computed in as few calls as fit."""
 
 from __future__ import annotations
 
