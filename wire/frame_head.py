@@ -12,6 +12,7 @@ from wire.planes import Lossless
 from wire.transport import Transport
 
 MAX_RANK = 32
+ATTEMPTS = 1000  # of one item under one generation, which has a thousand numbers of its own
 MAX_BATCH = 64  # items that may ask to be computed at once: six bits tell their number
 
 
@@ -58,6 +59,11 @@ class FrameHead:
     tensors: tuple[TensorHead, ...] = ()
     transport: Transport = "auto"
     batch: int = 1
+
+    @property
+    def comes_again(self) -> bool:
+        """Not the first attempt that this life of the orchestrator makes."""
+        return self.attempt % ATTEMPTS > 0
 
     @property
     def settings(self) -> FrameSettings:

@@ -77,7 +77,7 @@ def _form(
     try:
         data = source()
         head = peek(data)
-        if head.batch == 1 or head.attempt:
+        if head.batch == 1 or head.comes_again:
             return None
         needed = wanted.intersection(terms.shared)
         frame = open_frame(data, assigned.accepts_nbytes) if needed else None

@@ -46,12 +46,12 @@ def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Exec
 def _batch_of(record: Partition, entry: HeldInput) -> int:
     """So many inputs like this one may be computed at once. One that came again goes alone: it may
     be what ended a device."""
-    return entry.head.batch if record.assigned.batch and not entry.head.attempt else 1
+    return entry.head.batch if record.assigned.batch and not entry.head.comes_again else 1
 
 
 def _goes_with(entry: HeldInput, following: HeldInput) -> bool:
     head, other = entry.head, following.head
-    return (head.tensors, head.batch, head.attempt) == (other.tensors, other.batch, other.attempt)
+    return (head.tensors, head.batch) == (other.tensors, other.batch) and not other.comes_again
 
 
 def _begin(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Running:

@@ -33,6 +33,7 @@ from orchestrator.machine.records.search import Searches
 from orchestrator.machine.records.settling import Settling
 from orchestrator.planner.estimates import Estimates
 from wire.errors import UnknownModel
+from wire.frame_head import ATTEMPTS
 from wire.lifecycle import Cause
 from wire.manifest import Manifest
 from wire.messages.assignment import Assignment
@@ -41,7 +42,6 @@ from wire.messages.requests import Response
 
 TOMBSTONES_LIMIT = 1000  # forgotten runs, and devices, that are still known to have been
 REPORT_EVERY_S = 2.0
-ATTEMPTS = 1000  # of one item under one generation: its limits end it far earlier
 GENERATIONS = 4_000_000  # after so many attempts begin anew: a frame has 32 bits for one
 
 

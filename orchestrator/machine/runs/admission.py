@@ -140,7 +140,7 @@ def _admit_next(state: State, plan: Plan, run: Run) -> bool:
     if run.options.barrier:
         _admit_wave(state, plan, run)
         return False
-    if len(run.in_flight) >= window_of(state, plan):
+    if len(run.in_flight) >= window_of(state, plan, run):
         return False
     return _enter(state, plan, run)
 
@@ -152,15 +152,17 @@ def _all_there(state: State, plan: Plan) -> bool:
     return bool(names) and there
 
 
-def window_of(state: State, plan: Plan) -> int:
-    """Items of a run in flight at once."""
-    return state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
+def window_of(state: State, plan: Plan, run: Run) -> int:
+    """Items of a run in flight at once: as many more as may be computed together, or hardly ever
+    two would wait at one device."""
+    window = state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
+    return window * run.options.batch_size
 
 
 def _most_of_party(state: State, plan: Plan, run: Run) -> int:
     """Items of all runs of the run's party in flight at once."""
     windows = state.options.party_windows if state.runs.is_alone(run) else 1
-    return windows * window_of(state, plan)
+    return windows * window_of(state, plan, run)
 
 
 def has_room(state: State, plan: Plan) -> bool:

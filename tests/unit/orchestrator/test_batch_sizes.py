@@ -90,3 +90,14 @@ def test_an_exact_run_that_asks_for_several_at_once_is_rejected() -> None:
     world = run_of(batched(), exact=True, batch_size=4)
     (rejected,) = [each for each in world.told if isinstance(each, req.Rejected)]
     assert "computes each item alone" in rejected.reason
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 4), (3, 12)])
+def test_as_many_more_items_are_under_way_as_may_be_computed_together(size: int, most: int) -> None:
+    world = World(batched()).begin("a")
+    world.submit(items=40, options=RunOptions(batch_size=size))
+    seen = 0
+    while not world.finished(items=40):
+        world.run_for(0.005)
+        seen = max(seen, *(len(plan.in_flight) for plan in world.machine.state.plans.values()), 0)
+    assert seen == most

@@ -75,7 +75,7 @@ class Running:
 
         monkeypatch.setattr(LoadedPartition, "run", counted)
 
-    def give(self, item: int, x: np.ndarray, batch: int = 4, attempt: int = 0) -> TaskId:
+    def give(self, item: int, x: np.ndarray, batch: int = 4, attempt: int = 3000) -> TaskId:
         at = ActivationId("r", item, 0)
         tensor = encode_tensor("x", Element.FLOAT, x.shape, x.tobytes(), "raw", None)
         settings = FrameSettings(batch=batch)
@@ -135,7 +135,7 @@ def test_without_the_option_or_the_terms_each_has_its_own_call(running: Running)
     running.run(*tasks)
     asked = [running.give(item, each["x"]) for item, each in enumerate(feeds(2), 2)]
     running.run(*asked, assigned=replace(running.assigned, batch=None))
-    again = [running.give(item, each["x"], attempt=1) for item, each in enumerate(feeds(2), 4)]
+    again = [running.give(item, each["x"], attempt=3001) for item, each in enumerate(feeds(2), 4)]
     running.run(*again)
     assert running.calls == [1] * 6
 
