@@ -44,9 +44,9 @@ class _Device:
     def seconds(self, index: int) -> float | None:
         known = self.segment_s.get(index)
         if known is not None:
-            return known.middle
+            return known.undisturbed
         streamed = self.streamed_s.get(index)
-        return streamed.middle / STREAMED_FACTOR if streamed is not None else None
+        return streamed.undisturbed / STREAMED_FACTOR if streamed is not None else None
 
     def believe(self, index: int) -> bool:
         """Whether what the segment takes has changed by more than a measurement is worth."""
@@ -116,7 +116,7 @@ class Measured:
         """Unpacking an input and packing an output."""
         known = self._devices.setdefault(device, _Device())
         known.hop_s.add(max(seconds, LEAST_S))
-        self._hops.tell(device, known.hop_s.middle)
+        self._hops.tell(device, known.hop_s.undisturbed)
 
     def crossed(self, cut: int, nbytes: int) -> None:
         """A frame passed the cut."""
@@ -199,7 +199,7 @@ class Measured:
     def hop_s(self, device: str) -> float | None:
         """On this device, or on the middle one of some others."""
         known = self._devices.get(device)
-        return known.hop_s.middle if known is not None and known.hop_s else self._hops.middle
+        return known.hop_s.undisturbed if known is not None and known.hop_s else self._hops.middle
 
     @property
     def cut_nbytes(self) -> tuple[float, ...]:

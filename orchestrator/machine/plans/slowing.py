@@ -1,8 +1,9 @@
 """Devices that became slow while their plan works: throttled by heat, or by a person who plays.
 
 A plan is made by what was known, and is judged anew when that is not so any more: when what a
-device takes for its tasks has trebled. Whether another plan is worth its price is decided in
-`planning`.
+device takes for its tasks has trebled, and stays so. A group of short tasks waits for the same turn
+of a busy processor, so that several slow ones in a row are one hiccup. Whether another plan is
+worth its price is decided in `planning`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from orchestrator.machine.records.state import State
 
 KNOWN = 3  # tasks that its expected time comes from, before it is compared
 SLOWED = 3.0
+STAYS_S = 2.0
 
 
 def task_done(state: State, plan: Plan, placement: Placement) -> None:
@@ -22,12 +24,15 @@ def task_done(state: State, plan: Plan, placement: Placement) -> None:
     if device is None or state.estimates.tasks_seen(device, part) < KNOWN:
         return
     lately_s, usual_s = state.estimates.lately_s(device, part), placement.usual_s
-    if lately_s is not None and usual_s is not None and lately_s > SLOWED * usual_s:
+    if lately_s is None or usual_s is None or lately_s <= SLOWED * usual_s:
+        took_s = stage_s(state, placement)
+        placement.usual_s = took_s if usual_s is None else min(usual_s, took_s)
+        placement.slow_since = None
+    elif placement.slow_since is None:
+        placement.slow_since = state.now
+    elif state.now >= placement.slow_since + STAYS_S:
         state.estimates.slowed(device, part, lately_s / usual_s)
-        placement.usual_s = lately_s
+        placement.usual_s, placement.slow_since = lately_s, None
         plan.judged = False
         state.counts["slowed"] += 1
         state.agenda.look("plan", plan.key)
-    else:
-        took_s = stage_s(state, placement)
-        placement.usual_s = took_s if usual_s is None else min(usual_s, took_s)

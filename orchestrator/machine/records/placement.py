@@ -35,6 +35,7 @@ class Placement:
     load_deaths: dict[str, None] = field(default_factory=dict)  # devices that ended loading it
     no_help_until: float = float("-inf")  # nobody was free for a late task
     usual_s: float | None = None  # the least that its device was seen to take for a task
+    slow_since: float | None = None  # when it began to take much longer
     changed: Callable[[], None] | None = None  # tells the plan; None in a plan that is nobody's
 
     @property
@@ -61,7 +62,7 @@ class Placement:
 
     def give(self, device: str, now: float, why: str) -> None:
         """Assign it."""
-        self.device, self.usual_s = device, None
+        self.device, self.usual_s, self.slow_since = device, None, None
         if device not in self.standins:
             self.stamps.pop(device, None)
         self.life.move("assigned", now, f"{device}: {why}")

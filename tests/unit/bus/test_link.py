@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.link import Link
+from bus.link import LATE, Link
 from bus.sending_rate import SendingRate
 
 
@@ -16,6 +16,20 @@ def test_the_links_bandwidth_comes_from_large_transfers_only():
     assert link.nbytes_per_s == 1 << 20
     link.sent(1 << 20, 0.5)
     assert link.nbytes_per_s == 2 << 20
+
+
+def test_who_has_little_to_send_does_not_make_the_link_slow():
+    link = Link()
+    for seconds in (0.01, 0.01, 0.2, 0.3, 0.2, 0.001):
+        link.sent(1 << 20, seconds)
+    assert link.nbytes_per_s == pytest.approx((1 << 20) / 0.01)
+
+
+def test_a_link_that_has_become_slow_is_known_to_be_after_some_transfers():
+    link = Link()
+    for seconds in (0.01, 0.01, *[0.2] * LATE):
+        link.sent(1 << 20, seconds)
+    assert link.nbytes_per_s == pytest.approx((1 << 20) / 0.2)
 
 
 def test_the_links_round_trip_is_the_least_of_late():
