@@ -36,8 +36,8 @@ from wire.parts import (
 
 UNHEARD_LIMIT = 20  # so often a frame may find nobody, for some 80 s, before it is given up
 QUEUE_LIMIT = 100_000  # frames that wait by reference; more are refused
-SMALL_NBYTES = 16 << 10  # a larger frame has a message of its own
-BUNDLE_NBYTES = 64 << 10  # at most so many of small ones share one
+SMALL_NBYTES = 64 << 10  # a larger frame has a message of its own
+BUNDLE_NBYTES = 256 << 10  # at most so many of small ones share one, and as many as a part has
 
 Publish = Callable[[Message], None]
 GiveUp = Callable[[str, ActivationId, CrowdpipeError], None]

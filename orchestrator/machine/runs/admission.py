@@ -26,6 +26,7 @@ from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 
 LEAST_WINDOW = 4
+TURN_S, MOST_IN_A_TURN = 0.02, 8  # of a device that has several short tasks
 LOOK_EVERY_S = 1.0
 NEVER = float("inf")
 
@@ -155,8 +156,15 @@ def _all_there(state: State, plan: Plan) -> bool:
 def window_of(state: State, plan: Plan, run: Run) -> int:
     """Items of a run in flight at once: as many more as may be computed together, or hardly ever
     two would wait at one device."""
-    window = state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
-    return window * run.options.batch_size
+    several = max(LEAST_WINDOW, 2 * len(plan.placements)) * _in_a_turn(plan)
+    return (state.options.window or several) * run.options.batch_size
+
+
+def _in_a_turn(plan: Plan) -> int:
+    """So many short tasks a device does in one go if they wait there; until it was seen how long
+    they take, one."""
+    slowest_s = max((each.usual_s or TURN_S for each in plan.placements), default=TURN_S)
+    return max(1, min(MOST_IN_A_TURN, int(TURN_S / slowest_s)))
 
 
 def _most_of_party(state: State, plan: Plan, run: Run) -> int:
