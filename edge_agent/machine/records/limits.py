@@ -17,7 +17,7 @@ class AgentLimits:
     # Each message costs more than its content, so events that only inform wait for others: so long
     # after the newest, and while a task runs, whose end will follow, so long after the first.
     gather_s: float = 0.02
-    gather_busy_s: float = 0.1
+    gather_busy_s: float = 0.25
     # Tasks that take less than `group_s` together are executed in one go, at most so many: each
     # change between threads and each message costs as much as a small task.
     group_s: float = 0.02
