@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from bus.listener import InboundMessage
-from edge_agent.adapters.runtime.executor import Executed, Loaded
+from edge_agent.adapters.runtime.executor_answers import Executed, Loaded
 from edge_agent.adapters.runtime.frame_tensors import OutputTooLarge
 from edge_agent.machine.records.events import (
     AssignmentArrived,

@@ -8,7 +8,8 @@ from typing import Any
 
 from bus.connection import Connection
 from bus.courier import Courier
-from edge_agent.adapters.runtime.executor import Executor, LoadJob
+from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.runtime.executor_answers import LoadJob
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
 from edge_agent.adapters.store.spool import Spool

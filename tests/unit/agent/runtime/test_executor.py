@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from bus.link import Link
-from edge_agent.adapters.runtime.executor import Executor, LoadJob
+from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.runtime.executor_answers import LoadJob
 from edge_agent.adapters.runtime.joining import TIMED_TASKS
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.store.cache import BlobCache

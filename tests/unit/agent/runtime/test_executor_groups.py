@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from bus.link import Link
-from edge_agent.adapters.runtime.executor import Executor, LoadJob
+from edge_agent.adapters.runtime.executor import Executor
+from edge_agent.adapters.runtime.executor_answers import LoadJob
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
 from edge_agent.adapters.store.spool import Spool
 from edge_agent.adapters.store.work_note import WorkNote
