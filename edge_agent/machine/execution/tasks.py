@@ -27,8 +27,9 @@ def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Exec
     """Begin its task, and with it those behind it that wait already and have room, if they are
     short or may go with it in one call."""
     group = [_begin(agent, record, entry, now)]
-    short = agent.pace.group_tasks(record)
-    most = max(short, min(agent.limits.group_tasks, _batch_of(record, entry)))
+    most = short = agent.pace.group_tasks(record)
+    if record.assigned.batch and not entry.head.comes_again:  # that may be what ended a device
+        most = max(short, min(agent.limits.group_tasks, entry.head.batch))
     while len(group) < most:
         following = agent.held.next_startable(record.key)
         if following is None or not room.fits_output(agent, record, following, len(group)):
@@ -41,12 +42,6 @@ def start(agent: Agent, record: Partition, entry: HeldInput, now: float) -> Exec
     _tell_start(agent, now)
     inputs = tuple(TaskInput(each.task, each.sender) for each in group)
     return Execute(number, record.assigned, inputs)
-
-
-def _batch_of(record: Partition, entry: HeldInput) -> int:
-    """So many inputs like this one may be computed at once. One that came again goes alone: it may
-    be what ended a device."""
-    return entry.head.batch if record.assigned.batch and not entry.head.comes_again else 1
 
 
 def _goes_with(entry: HeldInput, following: HeldInput) -> bool:
