@@ -13,7 +13,7 @@ from crowdpipe import Session
 from tests.acceptance.served import Served, served
 from tests.support.models import mlp
 
-ITEMS = 80
+ITEMS = 800  # of a few milliseconds: it takes a moment until the loss is known
 KILL_AFTER = 20
 
 

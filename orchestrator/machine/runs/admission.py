@@ -156,8 +156,10 @@ def _all_there(state: State, plan: Plan) -> bool:
 def window_of(state: State, plan: Plan, run: Run) -> int:
     """Items of a run in flight at once: as many more as may be computed together, or hardly ever
     two would wait at one device."""
-    several = max(LEAST_WINDOW, 2 * len(plan.placements)) * _in_a_turn(plan)
-    return (state.options.window or several) * run.options.batch_size
+    window = state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
+    if state.options.window is None and state.runs.is_alone(run):
+        window *= _in_a_turn(plan)  # beside others, theirs fill the turns
+    return window * run.options.batch_size
 
 
 def _in_a_turn(plan: Plan) -> int:
