@@ -115,13 +115,28 @@ class VirtualExecutor:
             return
         task = rest[0].task
         self.busy = True
-        value, head = self.process.spool[task.needs, f"input of {rest[0].sender}"]
+        kept = self.process.spool.get((task.needs, f"input of {rest[0].sender}"))
+        if kept is None:
+            self._missed(each, rest)
+            return
+        value, head = kept
         self.process.note = LastWork(self.process.boot, task=task)
         if self.process.dies_of(task):
             self._lasting(self.process.compute_s / 2, self.process.die)
             return
         seconds = self.process.compute_s * (task.last - task.first + 1)
         self._lasting(seconds, lambda: self._executed(each, rest, value, head, seconds))
+
+    def _missed(self, each: told.Execute, rest: tuple[told.TaskInput, ...]) -> None:
+        """Its input was taken away: only of a group that was abandoned at its limit."""
+        slot = self.process.machine._agent.slot
+        assert slot.stuck, f"{self.process.name}: an input is gone"
+        assert slot.number != each.number
+        if len(rest) == 1:
+            self._rest()
+        gone = happened.ExecutionFailed(each.number, rest[0].task, "frame_missing", "", False)
+        self.process.feed(gone)
+        self._next(each, rest[1:])
 
     def _rest(self) -> None:
         self.busy, self.process.note = False, LastWork(self.process.boot)
