@@ -1,10 +1,12 @@
 """A party's one MQTT connection: kept up, with a fresh identity each time it comes up.
 
-A thread of its own does all of the network: it connects, subscribes, receives, and publishes what
-the outbox releases, so that nothing lies in paho's queue while the broker is away. A session
-starts clean with the process and is resumed afterwards. Frames go to the courier and come from
-it; what other messages mean is the listener's affair, and whatever the listener raises is logged
-and never ends the thread. `publish` may be called from any thread and never waits.
+One thread does all of the network, turn by turn: it connects, subscribes, receives, and publishes
+what the outbox releases, so that nothing lies in paho's queue while the broker is away. That thread
+is its owner's, which calls `turn` in a loop of its own, or one that `start` begins. A turn waits
+for nothing but something to do, at most as long as it is told. A session starts clean with the
+process and is resumed afterwards. Frames go to the courier and come from it; what other messages
+mean is the listener's affair, and whatever the listener raises is logged and never ends the loop.
+`publish` may be called from any thread and never waits.
 
 paho's own loop is not used: it cannot set a new will before each reconnect by itself, and its
 thread and ours would take its locks and ours in opposite orders.
@@ -16,14 +18,11 @@ import contextlib
 import logging
 import random
 import select
-import socket
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import paho.mqtt.client as paho
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -31,11 +30,12 @@ from bus.buffered_socket import BufferedSocket
 from bus.connection_policy import DESK, ConnectionPolicy
 from bus.connection_state import CONNECT_LIMIT_S, IDLE_S, ConnectionLife, ConnectionState
 from bus.courier import Courier
+from bus.dialer import Dialer
 from bus.link import Link
 from bus.listener import ConnectionListener, InboundMessage, Subscription
-from bus.message_properties import fault_of_size, new_properties, properties_of
+from bus.message_properties import fault_of_size
 from bus.packed_properties import PackedProperties
-from bus.paho_client import make_client
+from bus.paho_client import Client, make_client
 from bus.pending_publishes import PendingPublishes
 from bus.sending_rate import SendingRate
 from bus.socket_reader import SocketReader
@@ -47,8 +47,6 @@ from wire.errors import CrowdpipeError, Refused, Replaced, TimedOut
 from wire.ids import mint
 from wire.outbox import Message, Numbered, Outbox
 
-KEEPALIVE_S = 60
-SESSION_EXPIRY_S = 300
 RECEIVE_MAXIMUM = 65_535  # of a broker that announces none: MQTT 5, section 3.2.2.3.3
 NO_LISTENER = 16  # in a PUBACK: nobody has subscribed to it (MQTT 5, section 3.4.2.1)
 TAKEN_OVER = 142
@@ -89,7 +87,9 @@ class Connection:
         self._reader = SocketReader(self._client, link, may_wait)
         self._grants = Grants(self._client, first, then)
         self._waker = Waker()
+        self._dialer = Dialer(self._client, broker, policy, self._waker.wake)
         self._thread = VitalThread("mqtt", self._run, listener.ended)
+        self._opened = False
         self._close_by: float | None = None
         self._peer_host, self._id = broker.host, ""
         self._packet_nbytes: int | None = None
@@ -111,8 +111,19 @@ class Connection:
         """The largest packet that the broker takes, as far as it is known."""
         return self._packet_nbytes
 
+    @property
+    def ended(self) -> bool:
+        """It was closed, or failed and is not tried again."""
+        return self._life.ended
+
     def start(self) -> None:
+        """Turn in a thread of its own, for an owner that has no loop."""
+        self.open()
         self._thread.start()
+
+    def open(self) -> None:
+        """Connect from the next turn on; until then turns only wait."""
+        self._opened = True
 
     def publish(self, message: Message) -> None:
         """Publish as soon as there is room. Raises `QueueFull` at the outbox's bound."""
@@ -128,21 +139,27 @@ class Connection:
         self._pending.put(message, early=True)
         self._waker.wake()
 
+    def wake(self) -> None:
+        """End the wait of the turn that is under way, or of the next. For any thread."""
+        self._waker.wake()
+
     def close(self, limit_s: float) -> None:
         """Publish what waits, at most `limit_s`, then disconnect in order (no will).
 
-        Raises `TimedOut` if the thread does not end.
+        Raises `TimedOut` if its own thread does not end.
         """
         self._close_by = time.monotonic() + limit_s
         self._waker.wake()
         if self._thread.ident is None:
-            return
-        self._thread.join(limit_s + CONNECT_LIMIT_S)
+            self._run()
+        else:
+            self._thread.join(limit_s + CONNECT_LIMIT_S)
         if self._thread.is_alive():
             raise TimedOut(f"the connection to {self._broker.shown} did not end in time")
+        self._dialer.close()
         self._waker.close()
 
-    def _make_client(self) -> paho.Client:
+    def _make_client(self) -> Client:
         client = make_client(self._broker, self._client_id)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
@@ -151,91 +168,95 @@ class Connection:
         client.on_publish = self._on_publish
         return client
 
-    # --- the thread ---------------------------------------------------------------------------
+    # --- the turns ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        while not self._life.ended:
+            self.turn(IDLE_S)
+
+    def turn(self, limit_s: float) -> None:
+        """Say what waits to be said; then wait for something to do, and do it. Always called by
+        one thread."""
         self._waker.sleeper = threading.get_ident()
-        life = self._life
-        while not life.ended:
-            self._connect()
-            while life.attached:
-                self._turn()
+        if not self._life.attached:
+            self._pause(limit_s)
+            return
+        if self._dialer.dials:
+            self._await_socket(limit_s)
+        else:
+            self._exchange(limit_s)
+        self._look_at_the_time()
+        if not self._life.attached:
             self._leave()
-            self._pause()
-        if life.error is not None:
-            self._safely(self._listener.ended, life.error)
+
+    def _pause(self, limit_s: float) -> None:
+        """Until the next attempt, or until asked to close."""
+        life, now = self._life, time.monotonic()
+        if self._close_by is not None:
+            life.close(self._close_by, now)
+        elif life.ended or not self._opened:
+            self._waker.sleep(limit_s)
+        elif life.retry_at <= now:
+            self._connect()
+        else:
+            self._waker.sleep(min(limit_s, life.retry_at - now))
 
     def _connect(self) -> None:
-        """A socket and a CONNECT on its way, or lost again."""
+        """A socket on its way."""
         self._id = mint()
         self._grants.restart()
         self._client.drop_out_messages()  # what is still wanted is published anew
         self._reader.restart()
-        self._set_will()
-        properties = new_properties(PacketTypes.CONNECT)
-        properties.SessionExpiryInterval = SESSION_EXPIRY_S
-        properties.MaximumPacketSize = self._policy.largest_packet_nbytes
-        self._client.connect_async(
-            self._broker.host,
-            self._broker.port,
-            KEEPALIVE_S,
-            clean_start=not self._life.resumes,
-            properties=properties,
-        )
         self._life.begin(time.monotonic())
+        self._dialer.begin(self._safely(self._listener.will, self._id), self._life.resumes)
+
+    def _await_socket(self, limit_s: float) -> None:
+        """A socket and a CONNECT on its way, or lost again."""
+        self._waker.sleep(min(limit_s, self._life.idle_s))
         try:
-            self._client.reconnect()
+            self._dialer.proceed()
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or error
             self._lose(f"cannot reach the broker at {self._broker.shown}: {said}")
 
-    def _set_will(self) -> None:
-        will = self._safely(self._listener.will, self._id)
-        if will is None:
-            self._client.will_clear()
-            return
-        self._client.will_set(will.topic, will.payload, will.qos, will.retain, properties_of(will))
-
-    def _turn(self) -> None:
-        """Wait for something to do, and do it."""
+    def _exchange(self, limit_s: float) -> None:
         link: Any = self._client.socket()
         if link is None:
             self._lose("the connection was closed")
             return
-        writers = [link] if link.unsent or self._client.want_write() else []
-        pause_s = self._reader.pause_s(time.monotonic())
-        readers = [self._waker.socket] if pause_s else [link, self._waker.socket]
-        limit_s = pause_s or self._idle_s()
         try:
-            readable, writable, _ = select.select(readers, writers, [], limit_s)
+            self._say(link)
+            self._hear(link, limit_s)
         except (OSError, ValueError) as error:
             self._lose(f"the connection broke: {error}")
-            return
+
+    def _say(self, link: BufferedSocket) -> None:
+        """What waits, and what the turn before held, together."""
+        link.hold()
+        self._pump()
+        if self._client.socket() is link:
+            link.flush()
+
+    def _hear(self, link: BufferedSocket, limit_s: float) -> None:
+        """Wait for what comes, and read it; what is answered at once is held for the next turn."""
+        writers: list[Any] = [link] if link.unsent or self._client.want_write() else []
+        pause_s = self._reader.pause_s(time.monotonic())
+        readers: list[Any] = [self._waker.socket] if pause_s else [link, self._waker.socket]
+        limit_s = 0.0 if link.pending() and not pause_s else min(limit_s, pause_s or self._idle_s())
+        readable, writable, _ = select.select(readers, writers, [], limit_s)
         if self._waker.socket in readable:
             self._waker.clear()
         link.hold()
-        if link in readable:
+        if not pause_s and (link in readable or link.pending()):
             self._reader.read(link)
-        if writable and self._client.socket() is not None:
+        if writable and self._client.socket() is link:
             self._client.loop_write()
         self._client.loop_misc()
-        self._pump()
-        self._flush(link)
-        self._look_at_the_time()
 
     def _idle_s(self) -> float:
         fill_at = self._courier.fill_at() if self._courier is not None else None
         due_s = IDLE_S if fill_at is None else max(0.0, fill_at - time.monotonic())
         return min(self._life.idle_s, due_s)
-
-    def _flush(self, link: BufferedSocket) -> None:
-        """What was said in this turn goes together."""
-        if self._client.socket() is not link:
-            return
-        try:
-            link.flush()
-        except OSError as error:
-            self._lose(f"the connection broke: {error}")
 
     def _look_at_the_time(self) -> None:
         now = time.monotonic()
@@ -270,32 +291,15 @@ class Connection:
 
     def _leave(self) -> None:
         """No socket from here on, and whoever must know it does."""
-        if self._life.state is ConnectionState.CLOSED and self._client.socket() is not None:
-            farewell = new_properties(PacketTypes.DISCONNECT)
-            farewell.SessionExpiryInterval = 0  # we start clean: nothing need wait for us
-            self._client.disconnect(properties=farewell)
-        link: Any = self._client.socket()
-        if link is not None:  # neither a farewell nor a lost connection closed it
-            with contextlib.suppress(OSError):  # the other side may be faster
-                link.shutdown(socket.SHUT_RDWR)
-            self._client.loop_read()
+        with contextlib.suppress(OSError):  # the other side may be faster
+            self._client.hang_up(in_order=self._life.state is ConnectionState.CLOSED)
         self._pending.disconnected()
         if self._courier is not None:
             self._safely(self._courier.disconnected)
         if self._life.state is ConnectionState.LOST:
             self._safely(self._listener.disconnected, self._life.reason)
-
-    def _pause(self) -> None:
-        """Until the next attempt, or until asked to close."""
-        life = self._life
-        while life.state is ConnectionState.LOST:
-            left_s = life.retry_at - time.monotonic()
-            if self._close_by is not None:
-                life.close(self._close_by, time.monotonic())
-            elif left_s <= 0:
-                return
-            else:
-                self._waker.sleep(left_s)
+        if self._life.error is not None:
+            self._safely(self._listener.ended, self._life.error)
 
     def _lose(self, reason: str) -> None:
         self._life.lost(reason, time.monotonic())

@@ -10,6 +10,7 @@ inside, it does that itself, as it comes.
 from __future__ import annotations
 
 import logging
+import socket
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -20,6 +21,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from bus.arrived_publish import ArrivedPublish, Unreadable
 from bus.broker_socket import tune
 from bus.buffered_socket import BufferedSocket
+from bus.message_properties import new_properties
 from bus.paho_properties import spare_copies
 from wire.broker_url import BrokerUrl
 
@@ -42,6 +44,8 @@ _log = logging.getLogger("crowdpipe.connection")
 
 class Client(paho.Client):
     """Over a socket that reads ahead and writes together."""
+
+    _opened: BufferedSocket | None = None
 
     def _handle_publish(self) -> MQTTErrorCode:
         """What came, to `on_message`; then it is acknowledged."""
@@ -101,9 +105,34 @@ class Client(paho.Client):
         packet: Any = memoryview(b"".join((head, *rest)))  # paho cuts it, which copies no view
         return self._packet_queue(PUBLISH, packet, mid, qos, info)
 
-    def _create_socket(self) -> Any:
+    def open_socket(self) -> BufferedSocket:
+        """To the host and port of `connect_async`. Waits; for a thread that may. Raises `OSError`
+        and `ValueError`."""
         link: Any = super()._create_socket()
         return BufferedSocket(link)
+
+    def connect_through(self, link: BufferedSocket) -> None:
+        """Say CONNECT over it."""
+        self._opened = link
+        try:
+            self.reconnect()
+        finally:
+            self._opened = None
+
+    def hang_up(self, *, in_order: bool) -> None:
+        """In order, the broker is told so, and keeps nothing for us. Raises `OSError`."""
+        link: Any = self._sock
+        if link is not None and in_order:
+            link.flush()  # paho would close it on what is held
+            farewell = new_properties(PacketTypes.DISCONNECT)
+            farewell.SessionExpiryInterval = 0  # we start clean: nothing need wait for us
+            self.disconnect(properties=farewell)
+        if self._sock is not None:  # no farewell and no lost connection closed it
+            link.shutdown(socket.SHUT_RDWR)
+            self.loop_read()
+
+    def _create_socket(self) -> Any:
+        return self.open_socket() if self._opened is None else self._opened
 
 
 def make_client(broker: BrokerUrl, client_id: str) -> Client:

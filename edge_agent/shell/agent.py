@@ -1,7 +1,8 @@
 """One agent process: builds the adapters, joins them to the machine, and turns until told to end.
 
-The main thread takes what has happened, has the machine decide, and carries out what it says;
-everything that takes time happens in the adapters' threads and comes back as an event.
+The main thread owns the network: it takes what has come and happened, has the machine decide, and
+carries out what it says. A thread between the two would cost every hop of every item two changes of
+threads. Everything that takes time happens in the adapters' threads and comes back as an event.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class AgentShell:
         self._boot = mint()
         self._note = WorkNote(folder.work_note, self._boot)
         self._replacements = Replacements(folder.replacements)
-        self._mailbox = Mailbox()
+        self._mailbox = Mailbox(lambda: self._connection.wake())
         topics = Topics(settings.control_root, settings.data_root)
         name, broker = settings.name, settings.broker
         self._cache = BlobCache(folder.blobs)
@@ -240,24 +241,23 @@ class AgentShell:
         if self._connect_at is not None and now >= self._connect_at:
             self._connect_at = None
             self._steady_at = now + STEADY_S
-            self._connection.start()
+            self._connection.open()
         if now >= self._steady_at:
             self._steady_at = NEVER
             self._replacements.clear()
 
     def _turn(self) -> None:
-        """Wait for the next event or the next time that something is due; handle it. All that
-        it says goes out together."""
+        """Wait for the network, the next event, or the next time that something is due; handle
+        what has come. What that says goes out with the next turn, together."""
         courier_at = self._courier.wake_at()
         due_at = self._due_at() if courier_at is None else min(courier_at, self._due_at())
-        events = self._mailbox.take(max(0.0, due_at - time.monotonic()))
-        with self._connection.said_together():
-            self._act(events, courier_at)
-
-    def _act(self, events: list[Event], courier_at: float | None) -> None:
-        """On what has happened, and on what is due."""
-        if events:
+        self._connection.turn(max(0.0, due_at - time.monotonic()))
+        while events := self._mailbox.take():
             self._handle(*events)
+        self._look_at_the_time(courier_at)
+
+    def _look_at_the_time(self, courier_at: float | None) -> None:
+        """Act on what is due."""
         now = time.monotonic()
         self._keep_name(now)
         if now >= self._sample_at:

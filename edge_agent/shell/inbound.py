@@ -11,6 +11,7 @@ import logging
 from bus.listener import InboundMessage
 from edge_agent.adapters.runtime.executor_answers import Executed, Loaded
 from edge_agent.adapters.runtime.frame_tensors import OutputTooLarge
+from edge_agent.adapters.store.spool import FrameMissing
 from edge_agent.machine.records.events import (
     AssignmentArrived,
     BlobFetched,
@@ -111,7 +112,7 @@ class Inbound:
 
     def ended(self, error: CrowdpipeError) -> None:
         self.failure = self.failure or error
-        self._mailbox.put(None)
+        self._mailbox.wake()
 
     def _own_state_seen(self, message: InboundMessage) -> None:
         """Of our own messages only what was retained before tells anything. An empty one says
@@ -212,7 +213,9 @@ class Inbound:
     def execution_failed(
         self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
     ) -> None:
-        _log.error("task %s failed: %s", task, error)
+        # Without its input it was cancelled, or its group abandoned, before its turn came.
+        level = logging.INFO if isinstance(error, FrameMissing) else logging.ERROR
+        _log.log(level, "task %s failed: %s", task, error)
         made = error.made if isinstance(error, OutputTooLarge) else ()
         self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal, made))
 

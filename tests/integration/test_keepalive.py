@@ -38,7 +38,7 @@ def parties() -> Iterator[Parties]:
 def test_a_large_transfer_leaves_the_connection_alive(
     mosquitto: BrokerUnderTest, parties: Parties, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("bus.connection.KEEPALIVE_S", KEEPALIVE_S)
+    monkeypatch.setattr("bus.dialer.KEEPALIVE_S", KEEPALIVE_S)
     one, two = fresh_name(), fresh_name()
     with Links((mosquitto.host, mosquitto.port), (one,)) as links:
         links.set(one, nbytes_per_s=NBYTES_PER_S)

@@ -128,10 +128,10 @@ class VirtualExecutor:
         self._lasting(seconds, lambda: self._executed(each, rest, value, head, seconds))
 
     def _missed(self, each: told.Execute, rest: tuple[told.TaskInput, ...]) -> None:
-        """Its input was taken away: only of a group that was abandoned at its limit."""
-        slot = self.process.machine._agent.slot
-        assert slot.stuck, f"{self.process.name}: an input is gone"
-        assert slot.number != each.number
+        """Its input was taken away: it was cancelled, or its group abandoned at its limit."""
+        entry = self.process.machine._agent.held.inputs.get(rest[0].task.needs)
+        runs = entry is not None and entry.life.state == "running"
+        assert not runs, f"{self.process.name}: an input is gone"
         if len(rest) == 1:
             self._rest()
         gone = happened.ExecutionFailed(each.number, rest[0].task, "frame_missing", "", False)

@@ -1,46 +1,32 @@
 """The one thread that loads, runs and evicts: memory is never used from two places at once.
 
-Takes jobs in order and answers each by one call that carries the job's number. The machine asks
-for one at a time, so the queue holds one job, and a look at a cached blob now and then. ONNX
-Runtime is imported with the first load. A fault of ours is answered as a failure too: the machine
-must never wait for an answer that does not come.
+Takes jobs in order. The machine asks for one at a time, so the queue holds one job, and a look at a
+cached blob now and then. How a job is done is `execution`'s affair, which comes with the first: an
+agent that never had a partition has not imported what runs one.
 """
 
 from __future__ import annotations
 
 import logging
 import queue
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from bus.link import Link
 from bus.vital_thread import VitalThread
-from edge_agent.adapters.device.memory import collect_and_trim, rss_nbytes, trim
-from edge_agent.adapters.runtime.deflating import Deflating
-from edge_agent.adapters.runtime.executor_answers import Executed, ExecutorListener, Loaded, LoadJob
-from edge_agent.adapters.runtime.frame_tensors import emit, open_frame, values_of
-from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
-from edge_agent.adapters.runtime.onnx_runtime import import_runtime
-from edge_agent.adapters.runtime.together import ItemShare, compute, in_turn
+from edge_agent.adapters.runtime.executor_answers import ExecutorListener, LoadJob
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.spool import Spool
 from edge_agent.adapters.store.work_note import WorkNote
-from wire.errors import (
-    BlobCorrupt,
-    BlobMissing,
-    ComputeFailed,
-    CrowdpipeError,
-    LoadFailed,
-    OverBudget,
-)
+from wire.errors import BlobCorrupt, BlobMissing
 from wire.ids import PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
 
+if TYPE_CHECKING:
+    from edge_agent.adapters.runtime.execution import Execution
+
 UNVERIFIED_S = 86_400.0  # a cached blob is hashed again in idle time after a day
-SWAPPING_S = 60.0  # a partition that another follows sooner is one of several that take turns
-RATED_NBYTES = 1 << 20  # a smaller load shows what any load costs, and no rate
-TELL_S = 0.005  # for so long answers of a group may wait for each other
 
 _log = logging.getLogger("crowdpipe.agent.executor")
 
@@ -58,19 +44,11 @@ class Executor:
         threads: int = 1,
     ) -> None:
         self._cache = cache
-        self._spool = spool
-        self._link = link
-        self._deflating = Deflating()
         self._listener = listener
-        self._note = note
-        self._threads = threads
+        self._first = partial(_execution, cache, spool, link, listener, note, threads)
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = VitalThread("executor", self._work, listener.ended)
-        self._partition: LoadedPartition | None = None
-        self._floor_nbytes = 0
-        self._loaded_at_s = float("-inf")
-        self._cost_done, self._cost_s = 0.0, 0.0
-        self._loaded_nbytes, self._loaded_s = 0, 0.0
+        self._execution: Execution | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -78,30 +56,30 @@ class Executor:
     @property
     def floor_nbytes(self) -> int:
         """RSS with numpy and ONNX Runtime imported and nothing loaded; 0 before the first load."""
-        return self._floor_nbytes
+        return self._execution.floor_nbytes if self._execution else 0
 
     @property
     def cost_per_s(self) -> float | None:
         """Multiply-adds a second, over everything computed so far."""
-        return self._cost_done / self._cost_s if self._cost_s else None
+        return self._execution.cost_per_s if self._execution else None
 
     @property
     def load_nbytes_per_s(self) -> float | None:
         """Bytes of segments loaded a second, over all loads so far that were of any size."""
-        return self._loaded_nbytes / self._loaded_s if self._loaded_s else None
+        return self._execution.load_nbytes_per_s if self._execution else None
 
     def load(self, job: LoadJob) -> None:
-        self._jobs.put(lambda: self._load(job))
+        self._jobs.put(lambda: self._begun().load(job))
 
     def unload(self, number: int, partition: PartitionId) -> None:
-        self._jobs.put(lambda: self._unload(number, partition))
+        self._jobs.put(lambda: self._begun().unload(number, partition))
 
     def execute(
         self, number: int, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
     ) -> None:
         """Run each task on its sender's copy of its input, one after another, or in one call
         where they fit. One that ruins the partition is the last that is answered."""
-        self._jobs.put(lambda: self._execute_group(number, assigned, group))
+        self._jobs.put(lambda: self._begun().execute(number, assigned, group))
 
     def verify_in_idle_time(self) -> None:
         """Hash the blob that was verified longest ago, if that is a day, and so what was prepared;
@@ -118,202 +96,10 @@ class Executor:
         while (job := self._jobs.get()) is not None:
             job()
 
-    # --- loading ------------------------------------------------------------------------------
-
-    def _load(self, job: LoadJob) -> None:
-        number, partition = job.number, job.partition
-        try:
-            loaded = self._load_counted(job)
-        except CrowdpipeError as error:
-            corrupt = self._rotten(job.assigned, error)
-            self._listener.load_refused(number, partition, _refusal(error, corrupt), corrupt)
-        except Exception as error:  # MemoryError, or a fault of ours: see above
-            _log.exception("loading %s", partition)
-            refusal = LoadFailed(
-                f"loading failed: {error or type(error).__name__}; the agent's log says more"
-            )
-            self._listener.load_refused(number, partition, refusal, ())
-        else:
-            self._listener.partition_ready(number, partition, loaded)
-
-    def _load_counted(self, job: LoadJob) -> Loaded:
-        self._note.loading(job.partition)
-        try:
-            return self._load_now(job)
-        finally:
-            self._note.rest()
-            made = self._cache.prepared.made_since()
-            if made:
-                self._listener.segments_prepared(made)
-
-    def _load_now(self, job: LoadJob) -> Loaded:
-        if self._partition is not None:
-            raise LoadFailed(f"{self._partition.assigned.partition} is still in memory")
-        began_s = time.monotonic()
-        import_runtime()
-        if not self._floor_nbytes:
-            trim()
-            self._floor_nbytes = rss_nbytes()
-        before = rss_nbytes()
-        self._partition = LoadedPartition(
-            job.assigned,
-            self._cache,
-            streamed=job.streamed,
-            budget_nbytes=job.budget_nbytes,
-            threads=self._threads,
-            prepare_nbytes=job.prepare_nbytes,
-            stays=began_s - self._loaded_at_s >= SWAPPING_S,
-        )
-        self._loaded_at_s = began_s
-        self._cache.touch(tuple(blob.digest for blob in job.assigned.blobs))
-        prepare_s = self._partition.prepare_s
-        loaded = Loaded(
-            streamed=job.streamed,
-            load_s=time.monotonic() - began_s - prepare_s,
-            rss_before_nbytes=before,
-            rss_nbytes=rss_nbytes(),
-            prepare_s=prepare_s,
-        )
-        nbytes = sum(blob.nbytes for blob in job.assigned.blobs)
-        if not job.streamed and nbytes >= RATED_NBYTES:
-            self._loaded_nbytes += nbytes
-            self._loaded_s += loaded.load_s
-        return loaded
-
-    def _rotten(self, assigned: PartitionAssignment, error: CrowdpipeError) -> tuple[str, ...]:
-        """After a failed load every blob of the partition is hashed; rotten and missing ones are
-        named. What never touched a blob needs no hashing."""
-        if isinstance(error, OverBudget):
-            return ()
-        rotten = []
-        for blob in assigned.blobs:
-            try:
-                self._cache.verify(blob.digest)
-            except (BlobCorrupt, BlobMissing):
-                rotten.append(blob.digest)
-        return tuple(rotten)
-
-    def _unload(self, number: int, partition: PartitionId) -> None:
-        began_s = time.monotonic()
-        if self._partition is not None and self._partition.assigned.partition == partition:
-            self._drop()
-        evict_s = time.monotonic() - began_s
-        self._listener.partition_gone(number, partition, evict_s, rss_nbytes())
-
-    def _drop(self) -> None:
-        if self._partition is not None:
-            self._partition.close()
-        self._partition = None
-        collect_and_trim()
-
-    # --- executing ----------------------------------------------------------------------------
-
-    def _execute_group(
-        self, number: int, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
-    ) -> None:
-        """Answers go together, so that the main thread does not take this one's turns between
-        short tasks, and what they made can travel together."""
-        answers: list[Callable[[], None]] = []
-        told_s, left = time.monotonic(), len(group)
-        for task, run in self._steps(assigned, group):
-            answers.append(self._answer_to(number, task, run))
-            left -= 1
-            fatal = self._partition is None
-            if fatal or not left:
-                self._note.rest()
-            if fatal or not left or time.monotonic() - told_s >= TELL_S:
-                for answer in answers:
-                    answer()
-                answers, told_s = [], time.monotonic()
-            if fatal:
-                return
-        self._settle()
-
-    def _steps(
-        self, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
-    ) -> Iterator[tuple[TaskId, Callable[[], Executed]]]:
-        """Each task in order with what is left to do for it; those that fit have one call."""
-        sources = [partial(self._spool.get, task.needs, "input", sender) for task, sender in group]
-        shares = in_turn(assigned, sources, lambda some: compute(self._resident(assigned), some))
-        for task, sender in group:
-            self._note.running(task)
-            share = next(shares)
-            if share is None:
-                yield task, partial(self._execute_now, task, assigned, sender)
-            else:
-                yield task, partial(self._emitted, task, assigned, share)
-
-    def _answer_to(
-        self, number: int, task: TaskId, run: Callable[[], Executed]
-    ) -> Callable[[], None]:
-        """Run it, and say how to tell what came of it."""
-        try:
-            executed = run()
-        except CrowdpipeError as error:
-            # A segment that cannot be loaded again (streaming) is the partition's fault.
-            fatal = isinstance(error, (LoadFailed, BlobCorrupt))
-            return self._failure(number, task, error, fatal)
-        except MemoryError:
-            error = ComputeFailed("the device ran out of memory")
-            return self._failure(number, task, error, fatal=True)
-        except Exception as error:  # a fault of ours: see above
-            _log.exception("executing %s", task)
-            reason = f"executing failed: {error or type(error).__name__}"
-            return self._failure(number, task, ComputeFailed(reason), fatal=False)
-        return partial(self._listener.task_executed, number, task, executed)
-
-    def _settle(self) -> None:
-        """After the answer, so that what was made is on its way. A partition that is lost by it
-        fails its next task, which has it loaded anew."""
-        try:
-            if self._partition is not None:
-                self._partition.settle()
-        except Exception:
-            _log.exception("joining the segments in memory")
-            self._drop()
-
-    def _failure(
-        self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool
-    ) -> Callable[[], None]:
-        if fatal:
-            self._drop()
-        return partial(self._listener.execution_failed, number, task, error, fatal)
-
-    def _resident(self, assigned: PartitionAssignment) -> LoadedPartition:
-        partition = self._partition
-        if partition is None or partition.assigned.partition != assigned.partition:
-            raise LoadFailed(f"{assigned.partition} is not in memory")
-        return partition
-
-    def _execute_now(self, task: TaskId, assigned: PartitionAssignment, sender: str) -> Executed:
-        partition = self._resident(assigned)
-        began_s = time.monotonic()
-        received = self._spool.get(task.needs, "input", sender)
-        frame = open_frame(received, assigned.accepts_nbytes)
-        values = values_of(frame, partition.wanted)
-        decoded_s = time.monotonic()
-        made, segment_s = partition.run(values)
-        compute_s = time.monotonic() - decoded_s
-        item = ItemShare(frame, made, began_s, decoded_s - began_s, compute_s, segment_s)
-        return self._emitted(task, assigned, item)
-
-    def _emitted(self, task: TaskId, assigned: PartitionAssignment, item: ItemShare) -> Executed:
-        computed_s = time.monotonic()
-        link = self._link.nbytes_per_s
-        emitted = emit(item.frame, item.made, task, assigned, link, self._deflating)
-        self._spool.put(task.makes, "output", emitted.data)
-        self._cost_done += sum(segment.cost for segment in assigned.segments)
-        self._cost_s += item.compute_s
-        return Executed(
-            emitted=emitted.header,
-            began_s=item.began_s,
-            decode_s=item.decode_s,
-            compute_s=item.compute_s,
-            encode_s=time.monotonic() - computed_s,
-            segment_s=item.segment_s,
-        )
-
-    # --- idle time ----------------------------------------------------------------------------
+    def _begun(self) -> Execution:
+        if self._execution is None:
+            self._execution = self._first()
+        return self._execution
 
     def _verify(self) -> None:
         try:
@@ -334,8 +120,14 @@ class Executor:
         return None
 
 
-def _refusal(error: CrowdpipeError, corrupt: tuple[str, ...]) -> CrowdpipeError:
-    """A load that failed on rotten bytes is told as that, whatever ONNX Runtime made of them."""
-    if corrupt and not isinstance(error, (BlobCorrupt, BlobMissing)):
-        return BlobCorrupt(f"{len(corrupt)} cached blobs were altered on disk: {error}")
-    return error
+def _execution(
+    cache: BlobCache,
+    spool: Spool,
+    link: Link,
+    listener: ExecutorListener,
+    note: WorkNote,
+    threads: int,
+) -> Execution:
+    from edge_agent.adapters.runtime.execution import Execution
+
+    return Execution(cache, spool, link, listener, note, threads)

@@ -11,10 +11,25 @@ import edge_agent.shell.mailbox
 import orchestrator.shell.mailbox
 from edge_agent.machine.records.events import FetchProgressed, StopAsked
 from edge_agent.shell.mailbox import TAKEN
+from edge_agent.shell.mailbox import Mailbox as AgentMailbox
 from orchestrator.machine.records.events import ForgetAsked
 from wire.errors import TimedOut
 
 SHELLS = {"agent": edge_agent.shell.mailbox, "orchestrator": orchestrator.shell.mailbox}
+
+
+class WaitingMailbox(AgentMailbox):
+    """The agent's, with a thread that waits for its wake and for nothing else."""
+
+    def __init__(self, bound: int = edge_agent.shell.mailbox.BOUND) -> None:
+        self.woken = threading.Event()
+        super().__init__(self.woken.set, bound)
+
+
+def mailbox_of(shell: Any, *bound: int) -> Any:
+    if shell is edge_agent.shell.mailbox:
+        return WaitingMailbox(*bound)
+    return shell.Mailbox(*bound)
 
 
 @pytest.fixture(params=SHELLS)
@@ -28,19 +43,22 @@ def event(number: int) -> Any:
 
 def taken(mailbox: Any, limit_s: float = 0.0) -> list[Any]:
     """What waits, or comes within the limit."""
-    found: list[Any] = mailbox.take(limit_s)
-    return found
+    if isinstance(mailbox, WaitingMailbox):
+        mailbox.woken.wait(limit_s)
+        mailbox.woken.clear()
+        return list(mailbox.take())
+    return list(mailbox.take(limit_s))
 
 
 def test_events_come_out_in_their_order(shell: Any) -> None:
-    mailbox = shell.Mailbox()
+    mailbox = mailbox_of(shell)
     for number in range(5):
         mailbox.put(event(number))
     assert taken(mailbox) == [*map(event, range(5))]
 
 
 def test_at_the_bound_everyone_who_puts_waits_until_there_is_room(shell: Any) -> None:
-    mailbox = shell.Mailbox(bound=2)
+    mailbox = mailbox_of(shell, 2)
     putters = [
         threading.Thread(
             target=lambda first=first: [mailbox.put(event(first + n)) for n in range(50)]
@@ -64,7 +82,7 @@ def test_a_main_thread_that_takes_nothing_is_said_to_be_stuck(
     shell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shell, "LIMIT_S", 0.01)
-    mailbox = shell.Mailbox(bound=1)
+    mailbox = mailbox_of(shell, 1)
     mailbox.put(event(0))
     with pytest.raises(TimedOut, match="main thread"):
         mailbox.put(event(1))
@@ -72,14 +90,14 @@ def test_a_main_thread_that_takes_nothing_is_said_to_be_stuck(
 
 
 def test_only_the_progress_of_a_fetch_is_dropped_at_the_bound() -> None:
-    mailbox = edge_agent.shell.mailbox.Mailbox(bound=1)
+    mailbox = WaitingMailbox(bound=1)
     mailbox.put(StopAsked("first"))
     mailbox.put(FetchProgressed("0" * 64, 1))
     assert taken(mailbox) == [StopAsked("first")]
 
 
 def test_a_turn_takes_no_more_than_its_share() -> None:
-    mailbox = edge_agent.shell.mailbox.Mailbox()
+    mailbox = WaitingMailbox()
     for number in range(TAKEN + 1):
         mailbox.put(event(number))
     assert [len(taken(mailbox)) for _ in range(3)] == [TAKEN, 1, 0]
