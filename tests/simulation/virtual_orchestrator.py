@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -70,7 +70,7 @@ class VirtualOrchestrator:
         self.machine = OrchestratorMachine(self.options)
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
-        self.pending: dict[ActivationId, str] = {}
+        self.pending: dict[ActivationId, deque[str]] = {}  # in the order of their events
         self.held: dict[ActivationId, str] = {}
         self.mail.clear()
         self.tick = 0
@@ -190,13 +190,20 @@ class VirtualOrchestrator:
 
     def _frame(self, sender: str, head: FrameHead, value: str) -> ev.Event:
         at = head.activation
-        self.pending[at] = value
+        self.pending.setdefault(at, deque()).append(value)
         names = self.world.manifest.cuts[at.cut].names
         tensors = tuple(TensorHead(name, Element.FLOAT, (1, 8)) for name in names)
         seen = replace(head, tensors=tensors)
         if sender.startswith("clients/"):
             return ev.InputArrived(sender, seen)
         return ev.ResultArrived(sender, seen)
+
+    def _oldest(self, at: ActivationId) -> str:
+        waiting = self.pending[at]
+        value = waiting.popleft()
+        if not waiting:
+            del self.pending[at]
+        return value
 
     # what is told
 
@@ -208,7 +215,7 @@ class VirtualOrchestrator:
 
     def _do_HoldInput(self, each: ins.HoldInput) -> None:  # noqa: N802
         assert each.activation not in self.held, "each input is held once"
-        self.held[each.activation] = self.pending.pop(each.activation)
+        self.held[each.activation] = self._oldest(each.activation)
 
     def _do_DropHeld(self, each: ins.DropHeld) -> None:  # noqa: N802
         del self.held[each.activation]
@@ -228,7 +235,7 @@ class VirtualOrchestrator:
         self._later(SYNC_S, stored)
 
     def _do_StoreInput(self, each: ins.StoreInput) -> None:  # noqa: N802
-        at, value = each.activation, self.pending.pop(each.activation)
+        at, value = each.activation, self._oldest(each.activation)
 
         def stored() -> None:
             if self.world.disk_full:
@@ -240,7 +247,7 @@ class VirtualOrchestrator:
         self._later(SYNC_S, stored)
 
     def _do_StoreOutcome(self, each: ins.StoreOutcome) -> None:  # noqa: N802
-        value = self.pending.pop(each.activation) if each.activation else None
+        value = self._oldest(each.activation) if each.activation else None
         since = self.up_since if self.up_since is not None else self.world.clock.now
         self.ended.setdefault((each.run, each.outcome.item), (self.world.clock.now, since))
 
@@ -325,7 +332,8 @@ class VirtualOrchestrator:
         self.journal.runs.pop(each.run, None)
 
     def _do_DiscardPending(self, each: ins.DiscardPending) -> None:  # noqa: N802
-        self.pending.pop(each.activation, None)
+        if each.activation in self.pending:
+            self._oldest(each.activation)
 
     def _do_SendInput(self, each: ins.SendInput) -> None:  # noqa: N802
         at = each.activation

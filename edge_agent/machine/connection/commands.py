@@ -98,6 +98,7 @@ def _cancel(agent: Agent, command: Cancel, now: float) -> None:
 def _cancel_input(agent: Agent, entry: HeldInput, now: float) -> None:
     """A running task cannot be interrupted: its input and output are removed when it ends."""
     if entry.life.state == "running":
+        agent.slot.cancel(entry.name, entry.head.nbytes)
         agent.held.move_input(entry, "cancelled", now)
         agent.held.remove_input(entry)
     else:

@@ -1,12 +1,12 @@
 """Room for frames: whether one more fits, and what is dropped if not.
 
-The frames held and the outputs of running tasks stay within `hold_nbytes` together. Nobody
-reserved room for a frame that no partition takes, so such early frames are dropped first, the
-newest before the others. A task starts only when there is room for the largest output that it may
-make. What the orchestrator reserves is always enough for that; frames beyond it (outputs that went
-to the orchestrator instead, or are of an earlier plan) are given `room_s` to be released, then the
-newest waiting inputs are dropped. Outputs never are: only a release removes them. Each drop is
-reported.
+The frames held, the outputs of running tasks and the inputs of those that were cancelled stay
+within `hold_nbytes` together. Nobody reserved room for a frame that no partition takes, so such
+early frames are dropped first, the newest before the others. A task starts only when there is room
+for the largest output that it may make. What the orchestrator reserves is always enough for that;
+frames beyond it (outputs that went to the orchestrator instead, or are of an earlier plan) are
+given `room_s` to be released, then the newest waiting inputs are dropped. Outputs never are: only a
+release removes them. Each drop is reported.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ def lacking_nbytes(agent: Agent, nbytes: int) -> int:
 
 
 def _promised_nbytes(agent: Agent) -> int:
-    """The most that the outputs of running tasks may take."""
-    occupant = agent.slot.occupant
-    if occupant is None or not agent.slot.running:
+    """The most that the outputs of running tasks may take, and the inputs of those of them that
+    were cancelled."""
+    slot = agent.slot
+    if slot.occupant is None or not slot.running:
         return 0
-    return len(agent.slot.running) * _output_nbytes(agent, occupant)
+    outputs_nbytes = len(slot.running) * _output_nbytes(agent, slot.occupant)
+    return outputs_nbytes + sum(slot.cancelled_nbytes.values())
 
 
 def _output_nbytes(agent: Agent, assigned: PartitionAssignment) -> int:

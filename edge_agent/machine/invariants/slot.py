@@ -17,6 +17,8 @@ def check_slot(agent: Agent) -> None:
     check(not slot.stuck or slot.busy, "what is stuck stays busy", slot)
     running = slot.busy == "executing" and not slot.stuck
     check(bool(slot.running) == running, "a task runs exactly while it executes", slot)
+    known = slot.cancelled_nbytes.keys() <= slot.running.keys()
+    check(known, "bytes are kept for a task that does not run", slot)
     most = agent.limits.group_tasks
     check(len(slot.running) <= most, f"more than {most} tasks in one go", slot)
     check(slot.lacking_room_since is None or slot.busy is None, "a busy slot waits for room", slot)

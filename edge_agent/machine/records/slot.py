@@ -38,6 +38,7 @@ class Slot:
         self.streamed = False  # of the occupant
         self.busy: Work | None = None  # None: an answer is not waited for; needs an occupant
         self.running: dict[TaskId, Running] = {}  # in their order, unless they were abandoned
+        self.cancelled_nbytes: dict[TaskId, int] = {}  # inputs that stay until their task ends
         self.tasks = 0  # begun since the occupant was loaded
         self.number = 0  # of the last work that began, or above it if that was abandoned
         self.since = 0.0  # when that work began
@@ -57,6 +58,12 @@ class Slot:
     def maker_of(self, output: ActivationId) -> TaskId | None:
         """The running task that makes it."""
         return next((task for task in self.running if task.makes == output), None)
+
+    def cancel(self, needs: ActivationId, nbytes: int) -> None:
+        """The running task that needs it is not wanted any more; its input stays until it ends."""
+        for task in self.running:
+            if task.needs == needs:
+                self.cancelled_nbytes[task] = nbytes
 
     def load(
         self, assigned: PartitionAssignment, streamed: bool, now: float, limit_s: float
@@ -96,6 +103,7 @@ class Slot:
         was being computed."""
         self.number += 1
         self.deadline, self.stuck = None, True
+        self.cancelled_nbytes = {}
         tasks, self.running = list(self.running.values()), {}
         return tasks
 
@@ -107,6 +115,7 @@ class Slot:
         if self.task != task or self.occupant is None:
             raise self._illegal(f"finish {task}")
         running = self.running.pop(task)
+        self.cancelled_nbytes.pop(task, None)
         if self.running:
             self.tasks += 1
         else:
@@ -115,6 +124,7 @@ class Slot:
 
     def give_back(self) -> list[Running]:
         """Those of the group that were not reached and never will be."""
+        self.cancelled_nbytes = {}
         rest, self.running = list(self.running.values()), {}
         if rest and self.occupant is not None:
             self._finish("executing", self.occupant.partition)

@@ -11,7 +11,7 @@ from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
 from tests.support.agent_bench import CAPABILITIES, Bench, partition, route
 from wire.ids import ActivationId
-from wire.messages.commands import Release
+from wire.messages.commands import Cancel, Release
 from wire.messages.events import FrameDropped, TaskDone
 
 A, B = partition(0, 1, emits_nbytes=400), partition(2, 3, emits_nbytes=400)
@@ -59,6 +59,21 @@ def test_what_the_running_task_will_make_is_no_room_for_arrivals() -> None:
     assert dropped(bench) == [(2, 0, "too_large"), (3, 4, "too_large")]
     bench.executed(bench.running, nbytes=500)
     assert held(bench) <= 1500
+
+
+def test_the_input_of_a_cancelled_task_is_no_room_until_its_task_ends() -> None:
+    bench = bench_of(1500)
+    bench.serve(A)
+    bench.arrive(0)
+    task = bench.running
+    bench.command(Cancel("r", (0,)))
+    bench.arrive(1, 4)
+    bench.arrive(2, 4)
+    assert (held(bench), dropped(bench)) == (500, [(2, 4, "too_large")])
+    bench.executed(task, nbytes=500)
+    bench.arrive(3, 4)
+    bench.arrive(4, 4)
+    assert held(bench) == 1500
 
 
 def test_a_task_waits_a_while_for_room_that_a_release_gives_back() -> None:
