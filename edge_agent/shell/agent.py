@@ -134,7 +134,7 @@ class AgentShell:
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
-        inbound = Inbound(self._mailbox, topics, name, self._boot, __version__)
+        inbound = Inbound(self._mailbox, topics, name, self._boot, __version__, spool)
         frames = SpooledFrames(spool)
         self._courier = Courier(
             topics, name, frames, inbound, bound_nbytes=settings.hold_nbytes, link=link

@@ -11,7 +11,7 @@ import logging
 from bus.listener import InboundMessage
 from edge_agent.adapters.runtime.executor_answers import Executed, Loaded
 from edge_agent.adapters.runtime.frame_tensors import OutputTooLarge
-from edge_agent.adapters.store.spool import FrameMissing
+from edge_agent.adapters.store.spool import FrameMissing, Spool
 from edge_agent.machine.records.events import (
     AssignmentArrived,
     BlobFetched,
@@ -57,12 +57,14 @@ class Inbound:
         name: str,
         boot: str,
         agent_version: str,
+        spool: Spool,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
         self._name = name
         self._boot = boot
         self._agent_version = agent_version
+        self._spool = spool
         self._own_state: DeviceState | None = None
         self.failure: CrowdpipeError | None = None
         self._readers = {
@@ -137,7 +139,7 @@ class Inbound:
     # --- the courier --------------------------------------------------------------------------
 
     def frame_arrived(self, sender: str, header: FrameHead) -> None:
-        self._mailbox.put(FrameArrived(header, sender))
+        self._mailbox.put(FrameArrived(header, sender, self._spool.inputs))
 
     def frame_lost(self, sender: str, activation: ActivationId, error: CrowdpipeError) -> None:
         self._mailbox.put(FrameLost(activation, error.kind, error.reason, sender))

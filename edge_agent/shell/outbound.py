@@ -130,7 +130,8 @@ class Outbound:
     def _forget_frame(self, instruction: ForgetFrame) -> None:
         if instruction.side == "output":
             self._courier.forget(instruction.activation)
-        self._spool.forget(instruction.activation, instruction.side, instruction.sender)
+        at = instruction.activation
+        self._spool.forget(at, instruction.side, instruction.sender, instruction.number)
 
     def _obey_assignment(self, instruction: ObeyAssignment) -> None:
         assignment = instruction.assignment

@@ -83,6 +83,9 @@ class VirtualAgent:
         self.still.forget()
         self.machine = AgentMachine(self.name, self.capabilities, LIMITS)
         self.log = HeardLog.of(self.machine)
+        self.inputs = 0  # put into the spool so far
+        self.put_as: dict[tuple[ActivationId, str], int] = {}  # the number of each input there
+        self.breaks = False  # the connection was lost amid what is being carried out
         self.come: list[happened.Event] = []  # not handled yet
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
@@ -233,6 +236,7 @@ class VirtualAgent:
         if not (self.running and events):
             return
         instructions = self.machine.handle_all(events, self.now)
+        self.breaks = any(isinstance(event, happened.Disconnected) for event in events)
         if self.world.is_to_validate():
             self.machine.validate()
         self._check_reports(events, self._note_events())
@@ -315,9 +319,10 @@ class VirtualAgent:
         if others + head.nbytes > self.capabilities.hold_nbytes:
             self.lose(sender, head.activation, happened.NO_ROOM, "the spool is full")
             return
-        self.spool[slot] = (value, head)
+        self.inputs += 1
+        self.spool[slot], self.put_as[slot] = (value, head), self.inputs
         self.world.received(self.name, head.activation)
-        self.feed(happened.FrameArrived(head, sender))
+        self.feed(happened.FrameArrived(head, sender, self.inputs))
 
     def lose(self, sender: str, activation: ActivationId, kind: str, reason: str) -> None:
         self.feed(happened.FrameLost(activation, kind, reason, sender or self.name))
@@ -364,7 +369,7 @@ class VirtualAgent:
     def _do_SendFrame(self, each: told.SendFrame) -> None:  # noqa: N802
         value, head = self.spool[each.activation, "output"]
         self.world.check_sent(value, each.activation)
-        assert self.connected, f"{self.name} sends {each.activation} while disconnected"
+        assert self.connected or self.breaks, f"{self.name} sends {each.activation} disconnected"
         self.courier.send(each.to, head, value)
 
     def _do_ForgetFrame(self, each: told.ForgetFrame) -> None:  # noqa: N802
@@ -381,9 +386,8 @@ class VirtualAgent:
         """One sender's copy, or all."""
         side = "input of " if each.sender is None else f"input of {each.sender}"
         for at, name in list(self.spool):
-            if at == each.activation and (
-                name == side or (each.sender is None and name != "output")
-            ):
+            ours = name == side or (each.sender is None and name != "output")
+            if at == each.activation and ours and self.put_as[at, name] <= each.number:
                 del self.spool[at, name]
 
     def _may_go(self, activation: ActivationId) -> bool:
@@ -463,7 +467,8 @@ class VirtualAgent:
         held |= {(name, f"input of {entry.sender}") for name, entry in inputs.items()}
         needs = {task.needs for task in agent.slot.running}
         left = [slot for slot in self.spool.keys() - held if slot[0] not in needs]
-        assert held <= self.spool.keys(), f"{self.name}'s spool lacks something"
+        lacking = held - self.spool.keys()
+        assert not lacking, f"{self.name}'s spool lacks {lacking}"
         assert self.come or not left, f"{self.name}'s spool leaks {left}"
 
     def _is_listed(self, assignment: Assignment | None) -> bool:

@@ -43,6 +43,7 @@ class _Kept:
     start: bytes  # enough of the frame to tell its attempt without asking the disk
     data: bytes | None  # the frame, if it is in memory …
     file: Path | None  # … else where it is
+    number: int  # of the last input when this was put
 
 
 class Spool:
@@ -57,6 +58,7 @@ class Spool:
         self._in_memory = 0
         self._held = 0
         self._numbers = itertools.count(1)
+        self.inputs = 0  # so many were put so far
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
@@ -76,6 +78,7 @@ class Spool:
                     f"{self._total_nbytes} bytes are held; give the agent more with --hold"
                 )
             self._drop(activation, side, sender)
+            self.inputs += side == "input"
             self._kept.setdefault((activation, side), {})[sender] = self._keep(data)
             self._held += len(data)
 
@@ -98,12 +101,20 @@ class Spool:
                 return None
             return kept.nbytes, attempt_of(kept.start)
 
-    def forget(self, activation: ActivationId, side: Side, sender: str | None = None) -> None:
-        """One sender's copy; None: all copies."""
+    def forget(
+        self,
+        activation: ActivationId,
+        side: Side,
+        sender: str | None = None,
+        number: int | None = None,
+    ) -> None:
+        """One sender's copy; None: all copies. With a `number`, no input that was put after it."""
         with self._guard:
             copies = self._kept.get((activation, side), {})
-            for each in list(copies) if sender is None else [sender]:
-                self._drop(activation, side, each)
+            for each, kept in list(copies.items()):
+                later = side == "input" and number is not None and kept.number > number
+                if sender in (None, each) and not later:
+                    self._drop(activation, side, each)
 
     def _copy(self, activation: ActivationId, side: Side, sender: str) -> _Kept | None:
         return self._kept.get((activation, side), {}).get(sender)
@@ -111,10 +122,10 @@ class Spool:
     def _keep(self, data: bytes) -> _Kept:
         if self._in_memory + len(data) <= self._memory_nbytes:
             self._in_memory += len(data)
-            return _Kept(len(data), data, data, None)
+            return _Kept(len(data), data, data, None, self.inputs)
         file = self._folder / f"{next(self._numbers)}.frame"
         file.write_bytes(data)
-        return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file)
+        return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file, self.inputs)
 
     def _drop(self, activation: ActivationId, side: Side, sender: str) -> None:
         copies = self._kept.get((activation, side), {})

@@ -136,11 +136,11 @@ def _still_wanted(agent: Agent, running: Running) -> HeldInput | None:
     needs = running.task.needs
     entry = agent.held.inputs.get(needs)
     if entry is None:
-        agent.instruct(ForgetFrame(needs, "input"))
+        agent.forget_input(needs)
     elif entry.life.state == "running":
         return entry
     elif entry.sender != running.sender:
-        agent.instruct(ForgetFrame(needs, "input", running.sender))
+        agent.forget_input(needs, running.sender)
     return None
 
 

@@ -21,6 +21,7 @@ from wire.messages.events import FrameDropped, FrameReceived
 
 
 def frame_arrived(agent: Agent, event: FrameArrived, now: float) -> None:
+    agent.seen_inputs = event.number
     name = event.head.activation
     entry = agent.held.inputs.get(name)
     if agent.is_cancelled(name):

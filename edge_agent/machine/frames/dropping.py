@@ -5,7 +5,6 @@ from __future__ import annotations
 from edge_agent.machine.records.agent import Agent
 from edge_agent.machine.records.events import FrameHead
 from edge_agent.machine.records.held_frames import HeldInput
-from edge_agent.machine.records.instructions import ForgetFrame
 from wire.messages.events import FrameDropped
 
 
@@ -20,9 +19,9 @@ def refuse(agent: Agent, head: FrameHead, sender: str, kind: str, reason: str) -
     """Drop a frame that just arrived. The orchestrator knows whether its sender's copies count."""
     agent.counts[f"dropped_{kind}"] += 1
     agent.report_drop(FrameDropped(head.activation, kind, reason, sender))
-    agent.instruct(ForgetFrame(head.activation, "input", sender))
+    agent.forget_input(head.activation, sender)
 
 
 def discard(agent: Agent, head: FrameHead, sender: str) -> None:
     """Remove a copy that nobody misses: another one is held, or was computed."""
-    agent.instruct(ForgetFrame(head.activation, "input", sender))
+    agent.forget_input(head.activation, sender)

@@ -14,7 +14,7 @@ from edge_agent.machine.records.cause import in_words
 from edge_agent.machine.records.event_log import EventLog
 from edge_agent.machine.records.fetches import Fetches
 from edge_agent.machine.records.held_frames import HeldFrames
-from edge_agent.machine.records.instructions import Instruction, SendFrame
+from edge_agent.machine.records.instructions import ForgetFrame, Instruction, SendFrame
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.machine.records.pace import Pace
 from edge_agent.machine.records.partitions import Key, Partition, Partitions
@@ -53,6 +53,7 @@ class Agent:
         self.predecessor: str | None = None  # boot whose retained state we found at first
         self.connection = ""  # the broker's last; set from the first `Connected` on
         self.now = 0.0  # of the event that is handled; never falls
+        self.seen_inputs = 0  # the number of the last that arrived
         self.generation = 0  # the highest seen; never falls
         self.orchestrator_connection = ""  # of the orchestrator seen last
         self.assignment: Assignment | None = None  # of the highest stamp seen
@@ -131,6 +132,10 @@ class Agent:
 
     def instruct(self, instruction: Instruction) -> None:
         self.instructions.append(instruction)
+
+    def forget_input(self, activation: ActivationId, sender: str | None = None) -> None:
+        """Its copies of `sender`, or of everybody, that we know of."""
+        self.instruct(ForgetFrame(activation, "input", sender, self.seen_inputs))
 
     def report(self, event: DeviceEvent) -> None:
         self.log.append(event, self.now)

@@ -66,10 +66,12 @@ class CommandsArrived:
 
 @dataclass(frozen=True, slots=True)
 class FrameArrived:
-    """A whole frame lies in the spool as an input under its activation, as its sender's copy."""
+    """A whole frame lies in the spool as an input under its activation, as its sender's copy.
+    `number`: of inputs that were put there, this is so manieth."""
 
     head: FrameHead
     sender: str
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,11 +103,13 @@ class SendFrame:
 @dataclass(frozen=True, slots=True)
 class ForgetFrame:
     """Remove a frame from the spool, and do not send it any more. Of an input only the copy of
-    `sender`; None: all copies."""
+    `sender`; None: all copies; and none that came after input `number`: that one's arrival is
+    still to be judged, or was since."""
 
     activation: ActivationId
     side: Side
     sender: str | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from edge_agent.machine.records import events as happened
 from edge_agent.machine.records import instructions as told
 from edge_agent.machine.records.limits import AgentLimits
-from tests.support.agent_bench import CAPABILITIES, Bench, partition
+from tests.support.agent_bench import CAPABILITIES, Bench, head, partition
 from wire.ids import ActivationId
 from wire.messages.assignment import Limits
+from wire.messages.commands import Cancel
 from wire.messages.events import (
     FrameDropped,
     FrameReceived,
@@ -119,3 +120,18 @@ def test_a_lost_frame_is_reported_unless_it_is_held() -> None:
     bench.arrive(5)
     bench.do(happened.FrameLost(name(5, 0), "timed_out", "2 of 3 parts"))
     assert len(bench.reported(FrameDropped)) == 1
+
+
+def test_what_came_anew_is_not_forgotten_with_what_it_lies_in_place_of() -> None:
+    """One copy of a frame is refused while the next, which lies where it lay, has come already."""
+    bench = Bench()
+    bench.serve(A)
+    bench.arrive(9)  # what runs
+    bench.command(Cancel("r", (0,)))
+    frame = head(0)
+    bench.do(happened.FrameArrived(frame, "peer", 7))
+    bench.assign(A, generation=2)
+    bench.do(happened.FrameArrived(frame, "peer", 8))
+    forgotten = [each for each in bench.told if isinstance(each, told.ForgetFrame)]
+    assert forgotten == [told.ForgetFrame(frame.activation, "input", "peer", 7)]
+    assert frame.activation in bench.machine._agent.held.inputs

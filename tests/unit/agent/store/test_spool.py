@@ -109,6 +109,19 @@ def test_each_senders_copy_lies_by_itself(tmp_path: Path):
     assert (held.nbytes, held.get(A, "output")) == (7, b"c" * 7)
 
 
+def test_what_is_forgotten_is_what_was_known_of(tmp_path: Path):
+    held = spool(tmp_path, total=40)
+    held.put(A, "input", b"a" * 5, "first")
+    known = held.inputs
+    held.put(A, "input", b"b" * 5, "first")
+    held.forget(A, "input", "first", known)
+    assert held.get(A, "input", "first") == b"b" * 5
+    held.forget(A, "input", None, known)
+    assert held.get(A, "input", "first") == b"b" * 5
+    held.forget(A, "input", "first", held.inputs)
+    assert held.nbytes == 0
+
+
 def test_a_new_process_starts_with_an_empty_spool(tmp_path: Path):
     spool(tmp_path).put(A, "input", b"a" * 50)
     with pytest.raises(FrameMissing):
