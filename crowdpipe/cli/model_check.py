@@ -12,7 +12,7 @@ from crowdpipe.cli.options import Home, Json, home_of
 
 if TYPE_CHECKING:
     from orchestrator.segmentation.checking.check import CheckFigures, ItemFigures
-    from wire.manifest import Batching
+    from wire.manifest import Batching, Manifest
 
 DIFFERS_EXIT_CODE = 1
 
@@ -175,18 +175,20 @@ def _verdicts(figures: CheckFigures) -> list[str]:
         f"exact  {exact}, with graph optimisation off",
         f"fast   off by {figures.difference:.1e}, {bound}; "
         f"ONNX Runtime {figures.reference.runtime_version} itself varies by {spread:.1e}",
-        f"batch  {_batching(figures.reference.batching)}",
+        f"batch  {_batching(figures.manifest, figures.reference.batching, limit)}",
     ]
 
 
-def _batching(found: Batching | None) -> str:
+def _batching(manifest: Manifest, found: Batching | None, limit: float) -> str:
     from crowdpipe.cli.quantities import counted
 
     if found is None or not found.cuts:
         return f"each item alone: {found.refused if found else 'not looked at'}"
     return (
-        f"items together are off by {found.difference:.1e} from the same alone "
-        f"(axis {found.symbol!r}, {counted(len(found.cuts), 'cut')})"
+        f"items together are off by {found.difference:.1e} from the same alone, "
+        f"within the limit of {limit:.1e}: run --batch-size may be up to "
+        f"{manifest.symbols[found.symbol]} (axis {found.symbol!r}, "
+        f"{counted(len(found.cuts), 'cut')})"
     )
 
 

@@ -14,7 +14,7 @@ from wire.ids import ActivationId
 if TYPE_CHECKING:
     from crowdpipe.client.line import Line
 
-TAKEN_COUNT = 16  # outcomes that are told as taken at once, or sooner if the reader waits
+MOST_TAKEN = 16  # outcomes that are told as taken at once, or sooner if the reader waits
 MARGIN_S = 15.0  # what the machine limits, it ends; longer silence is a fault of ours
 
 
@@ -33,8 +33,11 @@ class Handle:
     this run and of no other.
     """
 
-    def __init__(self, line: Line, run: str, limit_s: float) -> None:
+    def __init__(self, line: Line, run: str, limit_s: float, window: int = 0) -> None:
+        """`window`: how many items may be under way or wait to be read; 0: no matter. A quarter of
+        it may lie taken and untold, or the run would stand still until its reader waits."""
         self._line = line
+        self._taken_at_once = max(1, min(MOST_TAKEN, window // 4)) if window else MOST_TAKEN
         self._limit_s = limit_s
         self._changed = threading.Condition()
         self._taken = 0  # outcomes, not told yet
@@ -63,7 +66,7 @@ class Handle:
         if chosen is None or result is None:
             return None
         self._taken += 1
-        if self._taken >= TAKEN_COUNT:
+        if self._taken >= self._taken_at_once:
             self._tell_taken()
         return chosen, result
 

@@ -146,7 +146,7 @@ class Line:
     def _begin(self, asked: ev.RunAsked) -> Handle:
         if self._closing:
             raise UserError("this session is closed; open a new one")
-        handle = Handle(self, asked.run, asked.limit_s)
+        handle = Handle(self, asked.run, asked.limit_s, asked.window)
         self._readers.add(handle)
         self.tell(asked)
         return handle

@@ -142,7 +142,7 @@ class OrchestratorMachine:
 
     @property
     def cause(self) -> str:
-        """What the last instructions answer, in words."""
+        """What the last instructions answer, in words; of events that were one step, the last."""
         return str(self.state.cause)
 
     def validate(self) -> None:
@@ -179,8 +179,8 @@ class OrchestratorMachine:
 
 
 def _steps(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """What may be one step, as it stands together. All else may change who is there or what is
-    wanted, so it is looked at before anything that follows is heard."""
+    """Events that are heard one after the other before anything is looked at. They bring items
+    along; any other may change who is there or what is wanted, and is looked at alone."""
     group: list[Event] = []
     for event in events:
         if _goes_along(event):

@@ -69,21 +69,25 @@ class Estimates:
             self._learned += 1
         return len(known)
 
-    def slowed(self, device: str, partition: PartitionId, factor: float) -> None:
-        """Its tasks take so many times as long as before: what it was measured at before that
-        would keep a plan from it for a long time."""
+    def slowed(self, device: str, partition: PartitionId, cost: float, factor: float) -> None:
+        """Its tasks, of so many multiply-adds each, take `factor` times as long as before: what it
+        was measured at before that would keep a plan from it for a long time. What has been
+        measured since is slow already and does not become slower."""
         key = (partition.model, partition.exact)
         task = self._task_s.get(key, {}).get(device, {}).get(partition)
-        if task is not None:
-            task.scale(task.lately / task.middle)
+        if task is None:
+            return
+        lately_s = task.lately
+        task.scale(lately_s / task.middle)
         speed = self._cost_per_s.get(device)
-        if speed is not None:
-            speed.scale(1 / factor)
+        if speed is not None and cost > 0:
+            speed.scale(min(1.0, cost / lately_s / speed.middle))
             self._at_work[device] = speed.middle
             self._speeds.tell(device, speed.middle)
         for model in self._models_of.get(device, ()):
             if model in self._models:
-                self._models[model].slowed(device, factor)
+                seen = range(partition.first, partition.last + 1) if model == key else range(0)
+                self._models[model].slowed(device, factor, seen, lately_s)
         self._learned += 1
 
     def lately_s(self, device: str, partition: PartitionId) -> float | None:

@@ -101,14 +101,20 @@ class Measured:
         self._runs.setdefault(index, Crowd(HEARD)).tell(device, known.took[index])
         self.heard.tell(device, known.took[index])
 
-    def slowed(self, device: str, factor: float) -> None:
-        """All that it does takes so many times as long as before."""
+    def slowed(
+        self, device: str, factor: float, seen: range = range(0), seen_s: float = 0.0
+    ) -> None:
+        """All that it does takes `factor` times as long as before, but for the segments of `seen`:
+        they were run since, and take `seen_s` together."""
         known = self._devices.get(device)
         if known is None:
             return
+        took_s = [known.seconds(index) for index in seen]
+        believed_s = sum(each for each in took_s if each is not None)
+        seen_factor = factor if None in took_s or not seen else max(1.0, seen_s / believed_s)
         for table in (known.segment_s, known.streamed_s):
-            for recent in table.values():
-                recent.scale(factor)
+            for index, recent in table.items():
+                recent.scale(seen_factor if index in seen else factor)
         for index in list(known.took):
             self._heard_of(device, known, index)
 

@@ -41,8 +41,9 @@ class Recent:
 
     @property
     def undisturbed(self) -> float:
-        """Of seconds, the lower quartile: with five agents on two cores every second task waited
-        for its turn, and plans followed from which ones. As `middle` with nothing."""
+        """Of seconds, the lower quartile, which of up to four is the least: with five agents on
+        two cores every second task waited for its turn, and plans followed from which ones. As
+        `middle` with nothing."""
         if not self._values:
             raise ValueError("nothing was measured yet")
         return sorted(self._values)[(len(self._values) - 1) // 4]

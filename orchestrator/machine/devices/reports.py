@@ -222,7 +222,7 @@ def _learn_task(state: State, device: Device, told: TaskDone) -> None:
     profiling.task_done(state, device, part)
     for plan, placement in served(state, device, part):
         if placement.device == device.name:
-            slowing.task_done(state, plan, placement)
+            slowing.task_done(state, plan, placement, run.options, told.compute_s)
 
 
 def _task_failed(state: State, device: Device, told: TaskFailed) -> None:

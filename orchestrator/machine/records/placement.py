@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from orchestrator.machine.records.item import ItemKey
+from orchestrator.machine.records.task_times import TaskTimes
 from orchestrator.machine.records.transitions import lifecycle_of
 from orchestrator.planner.offers import SegmentRange, hold_need
 from orchestrator.planner.ranking import Choice
@@ -34,8 +35,7 @@ class Placement:
     standins: dict[str, dict[ItemKey, None]] = field(default_factory=dict)  # others, for items
     load_deaths: dict[str, None] = field(default_factory=dict)  # devices that ended loading it
     no_help_until: float = float("-inf")  # nobody was free for a late task
-    usual_s: float | None = None  # the least that its device was seen to take for a task
-    slow_since: float | None = None  # when it began to take much longer
+    task_times: TaskTimes = field(default_factory=TaskTimes)  # of its device
     changed: Callable[[], None] | None = None  # tells the plan; None in a plan that is nobody's
 
     @property
@@ -62,7 +62,7 @@ class Placement:
 
     def give(self, device: str, now: float, why: str) -> None:
         """Assign it."""
-        self.device, self.usual_s, self.slow_since = device, None, None
+        self.device, self.task_times = device, TaskTimes()
         if device not in self.standins:
             self.stamps.pop(device, None)
         self.life.move("assigned", now, f"{device}: {why}")

@@ -21,11 +21,13 @@ from orchestrator.machine.items.recovery import resend_all, watch
 from orchestrator.machine.plans.assigning import assign
 from orchestrator.machine.plans.planning import compatible
 from orchestrator.machine.records.item import Item
+from orchestrator.machine.records.placement import Placement
 from orchestrator.machine.records.plan import Plan, PlanKey
 from orchestrator.machine.records.run import Run
 from orchestrator.machine.records.state import State
 
 LEAST_WINDOW = 4
+MOST_TOGETHER = 64  # windows of a party that is alone: what may be computed in one go, or one call
 TURN_S, MOST_IN_A_TURN = 0.02, 8  # of a device that has several short tasks
 LOOK_EVERY_S = 1.0
 NEVER = float("inf")
@@ -154,25 +156,40 @@ def _all_there(state: State, plan: Plan) -> bool:
 
 
 def window_of(state: State, plan: Plan, run: Run) -> int:
-    """Items of a run in flight at once: as many more as may be computed together, or hardly ever
-    two would wait at one device."""
-    window = state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
-    if state.options.window is None and state.runs.is_alone(run):
-        window *= _in_a_turn(plan)  # beside others, theirs fill the turns
-    return window * run.options.batch_size
-
-
-def _in_a_turn(plan: Plan) -> int:
-    """So many short tasks a device does in one go if they wait there; until it was seen how long
-    they take, one."""
-    slowest_s = max((each.usual_s or TURN_S for each in plan.placements), default=TURN_S)
-    return max(1, min(MOST_IN_A_TURN, int(TURN_S / slowest_s)))
+    """Items of a run in flight at once: alone, as many more as may be computed together, or hardly
+    ever two would wait at one device. Beside others, theirs wait there as well."""
+    window = _pipeline_window(state, plan)
+    if not state.runs.is_alone(run):
+        return window
+    return window * min(_in_a_turn(state, plan) * run.options.batch_size, MOST_TOGETHER)
 
 
 def _most_of_party(state: State, plan: Plan, run: Run) -> int:
-    """Items of all runs of the run's party in flight at once."""
-    windows = state.options.party_windows if state.runs.is_alone(run) else 1
-    return windows * window_of(state, plan, run)
+    """Items of all runs of the run's party in flight at once, which of them is asked for."""
+    window = _pipeline_window(state, plan)
+    if not state.runs.is_alone(run):
+        return window
+    most_at_once = min(_in_a_turn(state, plan) * max(1, plan.manifest.batch_limit), MOST_TOGETHER)
+    return window * state.options.party_windows * most_at_once
+
+
+def _pipeline_window(state: State, plan: Plan) -> int:
+    """So many items keep every device of the plan at work."""
+    return state.options.window or max(LEAST_WINDOW, 2 * len(plan.placements))
+
+
+def _in_a_turn(state: State, plan: Plan) -> int:
+    """So many short tasks a device does in one go if they wait there; until it was seen how long
+    they take, one. Who has set the window has counted them."""
+    if state.options.window is not None:
+        return 1
+    slowest_s = max((_lately_s(state, each) for each in plan.placements), default=TURN_S)
+    return max(1, min(MOST_IN_A_TURN, int(TURN_S / slowest_s)))
+
+
+def _lately_s(state: State, placement: Placement) -> float:
+    known_s = state.estimates.lately_s(placement.device or "", placement.partition)
+    return known_s if known_s is not None else TURN_S
 
 
 def has_room(state: State, plan: Plan) -> bool:

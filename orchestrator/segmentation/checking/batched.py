@@ -42,8 +42,10 @@ WHOLE_TENSOR = RANDOM | {
     "DynamicQuantizeMatMul",
     "If",
     "Loop",
+    "MoE",
     "NonMaxSuppression",
     "NonZero",
+    "QMoE",
     "Scan",
     "Unique",
 }

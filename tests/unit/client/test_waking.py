@@ -131,3 +131,16 @@ def test_of_many_threads_that_collect_one_run_at_once_one_reads_it(line: Line):
     for thread in threads:
         thread.join(LIMIT_S)
     assert (len(won), len(lost)) == (1, 7)
+
+
+@pytest.mark.parametrize(("window", "told"), [(1, [1] * 16), (16, [4] * 4), (64, [16]), (0, [16])])
+def test_taken_outcomes_are_told_before_the_window_is_used_up(
+    line: Line, monkeypatch: pytest.MonkeyPatch, window: int, told: list[int]
+) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(line, "tell", said.append)
+    handle = Handle(line, "r1", LIMIT_S, window)
+    for item in range(16):
+        handle.give(item, Result(b"frame"))
+        handle.take(item)
+    assert said == [ev.OutcomesTaken("r1", count) for count in told]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -101,3 +102,27 @@ def test_as_many_more_items_are_under_way_as_may_be_computed_together(size: int,
         world.run_for(0.005)
         seen = max(seen, *(len(plan.in_flight) for plan in world.machine.state.plans.values()), 0)
     assert seen == most
+
+
+def test_beside_another_client_a_batch_gives_no_more_of_the_devices() -> None:
+    world = World(batched()).begin("a", compute_s=0.05)
+    world.submit("many", items=60, options=RunOptions(batch_size=8), party="clients/ann/s1")
+    world.submit("few", items=60, party="clients/bob/s1")
+    world.run_for(3.0)
+    in_flight = Counter[str]()
+    for _ in range(200):
+        world.run_for(0.005)
+        for plan in world.machine.state.plans.values():
+            each = Counter(item.run for item in plan.in_flight.values())
+            in_flight |= each
+    assert in_flight["few"] == in_flight["many"] == 4
+
+
+def test_of_one_client_a_run_of_lone_items_goes_on_beside_one_of_batches() -> None:
+    world = World(batched()).begin("a", compute_s=0.05)
+    world.submit("many", items=200, options=RunOptions(batch_size=8))
+    world.run_for(2.0)
+    world.submit("few", items=8)
+    world.run_for(30.0, lambda: world.finished("few", items=8))
+    assert world.finished("few", items=8)
+    assert not world.finished("many", items=200)
