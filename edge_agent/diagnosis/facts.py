@@ -161,7 +161,7 @@ class ServerCertificate:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLogin:
-    """`spared`: not tried, because it would end the agent that is logged in by this name."""
+    """`spared`: not tried, because it may end an agent that is logged in by this name."""
 
     name: str
     outcome: Literal["in", "refused", "lost", "spared"]

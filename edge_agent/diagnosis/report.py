@@ -21,9 +21,9 @@ def as_lines(examination: Examination, columns: int) -> list[str]:
 def _lines(finding: Finding, width: int) -> list[str]:
     verdict = finding.verdict
     head = f"{verdict.level:<{LEVEL_WIDTH}}{finding.title:<{TITLE_WIDTH}}"
-    indent = " " * len(head)
-    what = _wrapped(verdict.what, width, head, indent)
-    return [*what, *_wrapped(verdict.do, width, f"{indent}> ", f"{indent}  ")]
+    below = " " * LEVEL_WIDTH  # room for long words on a phone's narrow screen
+    what = _wrapped(verdict.what, width, head, " " * len(head))
+    return [*what, *_wrapped(verdict.do, width, f"{below}> ", f"{below}  ")]
 
 
 def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:

@@ -89,7 +89,7 @@ def judge_certificate(fact: ServerCertificate) -> Verdict:
 
 def judge_login(fact: BrokerLogin) -> Verdict:
     if fact.outcome == "spared":
-        return ok(f"Not tried: an agent runs here as {fact.name}, and a second login would end it.")
+        return ok(f"Not tried: {fact.said}, and a second login as {fact.name} would end it.")
     if fact.outcome == "refused":
         return fault(
             f"The broker refuses {fact.name}, or its secret.",

@@ -68,7 +68,7 @@ def examine_device(
     }
     facts: dict[str, object] = {"settings": use}
     if settings is not None:
-        facts |= WayToDesk(settings, _is_occupied(asked["folder"].answer())).go()
+        facts |= WayToDesk(settings, _occupied(asked["folder"].answer())).go()
     facts |= {name: each.answer() for name, each in asked.items()}
     broker = None if settings is None else settings.broker
     checks = checks_for(
@@ -83,9 +83,11 @@ def examine_device(
     return FAULT_STATUS if examination.level == "fault" else 0
 
 
-def _is_occupied(folder: object) -> bool:
-    """Who does not say that the folder is free is believed to work in it."""
-    return not (isinstance(folder, FolderUse) and not folder.taken)
+def _occupied(folder: object) -> str:
+    """Why this device's name may be in use, empty if it is not."""
+    if not isinstance(folder, FolderUse):
+        return "whether an agent runs here cannot be told"
+    return "an agent runs here" if folder.taken else ""
 
 
 def _settings_of(

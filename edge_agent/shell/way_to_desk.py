@@ -24,10 +24,10 @@ SPARE_S = 0.5  # what is told to end in time ends a little before it is given up
 
 
 class WayToDesk:
-    """`facts` are those found so far. `occupied`: an agent is logged in by this name, and stays
-    so."""
+    """`facts` are those found so far. `occupied`: why this name may be logged in already, and is
+    to stay so; empty if it is not."""
 
-    def __init__(self, settings: AgentSettings, occupied: bool) -> None:
+    def __init__(self, settings: AgentSettings, occupied: str) -> None:
         self._settings = settings
         self._broker = settings.broker
         self._occupied = occupied
@@ -59,7 +59,7 @@ class WayToDesk:
 
     def _enter(self) -> None:
         if self._occupied:
-            self.facts["login"] = BrokerLogin(self._settings.name, "spared")
+            self.facts["login"] = BrokerLogin(self._settings.name, "spared", self._occupied)
             return
         found = Inquiry(
             lambda: log_in(self._settings, LOGIN_LIMIT_S - SPARE_S), LOGIN_LIMIT_S

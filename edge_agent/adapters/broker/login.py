@@ -6,7 +6,7 @@ Whether there is one is for the caller to know.
 
 from __future__ import annotations
 
-import time
+import threading
 
 from bus.connection import Connection
 from bus.connection_policy import ConnectionPolicy
@@ -21,41 +21,44 @@ from wire.outbox import Message
 from wire.record import decode
 from wire.topics import Topics
 
-TURN_S = 0.2
 ONCE = ConnectionPolicy(first_delay_s=60.0, longest_delay_s=60.0, repeats=False)
 
 
 class Visit:
-    """What happens to the one connection. `news` is as it came."""
+    """What happens to the one connection. `news` is as it came. `over` is set when it is known
+    whether we got in."""
 
     def __init__(self) -> None:
+        self.over = threading.Event()
         self.up = False
         self.error: CrowdpipeError | None = None
         self.reason = ""
         self.news = b""
-
-    @property
-    def over(self) -> bool:
-        return self.up or bool(self.reason) or self.error is not None
 
     def will(self, connection: str) -> Message | None:
         return None
 
     def connected(self, connection: str, reconnect: bool) -> None:
         self.up = True
+        self.over.set()
 
     def disconnected(self, reason: str) -> None:
         self.reason = self.reason or reason
+        self.over.set()
 
     def received(self, message: InboundMessage) -> None:
         if not self.up:  # all that is retained has come by then
             self.news = message.payload
 
     def refused(self, topic: str, error: CrowdpipeError) -> None:
-        self.error = error
+        self._fail(error)
 
     def ended(self, error: CrowdpipeError) -> None:
+        self._fail(error)
+
+    def _fail(self, error: CrowdpipeError) -> None:
         self.error = error
+        self.over.set()
 
 
 def log_in(settings: AgentSettings, limit_s: float) -> tuple[BrokerLogin, DeskNews]:
@@ -69,14 +72,10 @@ def log_in(settings: AgentSettings, limit_s: float) -> tuple[BrokerLogin, DeskNe
         listener=visit,
         policy=ONCE,
     )
-    connection.open()
-    deadline_s = time.monotonic() + limit_s
-    try:
-        while not visit.over and time.monotonic() < deadline_s:
-            connection.turn(TURN_S)
-        peer_host = connection.peer_host
-    finally:
-        connection.close(0.0)
+    connection.start()
+    visit.over.wait(limit_s)
+    peer_host = connection.peer_host
+    connection.close(0.0)
     return _login(settings.name, visit, peer_host, limit_s), _news(settings.name, visit.news)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_agent.adapters.device.memory import available_nbytes
-from edge_agent.adapters.device.readings import disk_free_nbytes
+from edge_agent.adapters.device.readings import disk_free_nbytes, existing_folder
 from wire.broker_url import EXAMPLE, BrokerUrl, parse_url
 from wire.errors import InvalidSettings
 from wire.ids import check_name
@@ -124,8 +124,7 @@ def default_memory_nbytes() -> int:
 
 def _default_disk_nbytes(folder: Path) -> int:
     """4 GiB, or half of what is free where that is less."""
-    existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
-    free = disk_free_nbytes(existing)
+    free = disk_free_nbytes(existing_folder(folder))
     return DEFAULT_DISK_NBYTES if free is None else max(1, min(DEFAULT_DISK_NBYTES, free // 2))
 
 

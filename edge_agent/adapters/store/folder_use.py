@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from edge_agent.adapters.device.readings import disk_free_nbytes
+from edge_agent.adapters.device.readings import disk_free_nbytes, existing_folder
 from edge_agent.adapters.store.agent_folder import LOCK_NAME
 from edge_agent.diagnosis.facts import DiskRoom, FolderUse
 
@@ -23,7 +23,7 @@ def folder_use(folder: Path, name: str | None) -> FolderUse:
 
 
 def disk_room(folder: Path, wanted_nbytes: int) -> DiskRoom:
-    return DiskRoom(disk_free_nbytes(_existing(folder)), _blobs_nbytes(folder), wanted_nbytes)
+    return DiskRoom(disk_free_nbytes(existing_folder(folder)), _blobs_nbytes(folder), wanted_nbytes)
 
 
 def agent_runs_as(name: str, proc: Path = Path("/proc")) -> bool:
@@ -58,7 +58,7 @@ def _is_locked(folder: Path) -> bool:
 def _write_fault(folder: Path) -> str:
     """Tried in the folder, or where it would be made; nothing stays."""
     try:
-        with tempfile.TemporaryFile(dir=_existing(folder)) as file:
+        with tempfile.TemporaryFile(dir=existing_folder(folder)) as file:
             file.write(b"doctor")
             file.flush()
     except OSError as error:
@@ -72,7 +72,3 @@ def _blobs_nbytes(folder: Path) -> int:
             return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
     except OSError:
         return 0
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents, Path("/")) if path.exists())
