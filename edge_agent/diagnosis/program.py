@@ -94,4 +94,4 @@ def judge_settings(fact: SettingsUse) -> Verdict:
             "No broker is set, so neither it nor the store was asked.",
             "Put 'doctor' behind the line that 'crowdpipe device add' printed.",
         )
-    return ok(f"The settings are readable{f', some from {fact.file}' if fact.file else ''}.")
+    return ok(f"The settings can be used{f', some from {fact.file}' if fact.file else ''}.")

@@ -45,7 +45,7 @@ def sentence(examination: Examination) -> str:
     unasked = [each.title for each in examination.not_asked]
     waits = f" Not asked: {_list(unasked)}." if unasked else ""
     if faults:
-        return f"The agent cannot work yet: mend {_list(faults)}.{waits}"
+        return f"The agent cannot work yet; to mend: {_list(faults)}.{waits}"
     if advised:
         return f"Nothing is at fault; there is advice about {_list(advised)}.{waits}"
     return f"All is well.{waits}"

@@ -29,7 +29,7 @@ def judge_disk(fact: DiskRoom) -> Verdict:
     wanted = f"the agent may take {mib(fact.wanted_nbytes)}"
     if fact.free_nbytes is None:
         return advice(f"How much disk is free cannot be read; {wanted}.", "Look at it yourself.")
-    shown = f"{mib(fact.free_nbytes)} free; {wanted} and has {mib(fact.cached_nbytes)}"
+    shown = f"{mib(fact.free_nbytes)} free; {wanted}, {mib(fact.cached_nbytes)} of it by now"
     if fact.free_nbytes < LEAST_DISK_NBYTES:
         return fault(f"{shown}: the disk is full.", "Free some space.")
     if fact.wanted_nbytes > fact.free_nbytes + fact.cached_nbytes:

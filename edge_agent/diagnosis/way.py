@@ -43,6 +43,8 @@ def judge_host(fact: HostAddresses) -> Verdict:
             f"The broker's name {fact.host} has no address: {fact.fault}.",
             "Is it spelt right, and this device in a network? An address works without names.",
         )
+    if fact.addresses == (fact.host,):
+        return ok(f"{fact.host} is an address, which needs no name.")
     return ok(f"{fact.host} is {', '.join(fact.addresses)}.")
 
 

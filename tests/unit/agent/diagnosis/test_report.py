@@ -54,7 +54,9 @@ def test_what_stands_behind_a_failed_step_is_named_as_not_asked():
         "store",
         "clock",
     ]
-    assert sentence(examination).startswith("The agent cannot work yet: mend broker's name. Not")
+    assert sentence(examination).startswith(
+        "The agent cannot work yet; to mend: broker's name. Not"
+    )
 
 
 def test_what_does_not_answer_is_a_fault_only_where_the_agent_needs_it():

@@ -84,7 +84,7 @@ PROGRAM: list[Row] = [
     (judge_numpy, LibraryTrial("numpy", ""), "fault", "numpy is not installed"),
     (judge_psutil, PsutilUse(True), "ok", "is there"),
     (judge_psutil, PsutilUse(False), "ok", "need not be"),
-    (judge_settings, SettingsUse("", True), "ok", "readable"),
+    (judge_settings, SettingsUse("", True), "ok", "can be used"),
     (judge_settings, SettingsUse("", True, "/a.yaml", 0o600, True), "ok", "/a.yaml"),
     (judge_settings, SettingsUse("", True, "/a.yaml", 0o644, False), "ok", "/a.yaml"),
     (judge_settings, SettingsUse("", True, "/a.yaml", 0o640, True), "advice", "the secret in"),
@@ -97,7 +97,7 @@ RESOURCES: list[Row] = [
     (judge_memory, MemoryRoom(4 * GIB, 20 * MIB, 16 * MIB), "fault", "too little"),
     (judge_memory, MemoryRoom(None, None, 16 * MIB), "advice", "cannot be read"),
     (judge_disk, DiskRoom(8 * GIB, 0, 4 * GIB), "ok", "8,192 MiB free"),
-    (judge_disk, DiskRoom(3 * GIB, 2 * GIB, 4 * GIB), "ok", "has 2,048 MiB"),
+    (judge_disk, DiskRoom(3 * GIB, 2 * GIB, 4 * GIB), "ok", "2,048 MiB of it by now"),
     (judge_disk, DiskRoom(3 * GIB, 0, 4 * GIB), "advice", "more than is free"),
     (judge_disk, DiskRoom(2 * MIB, 4 * GIB, 4 * GIB), "fault", "the disk is full"),
     (judge_disk, DiskRoom(None, 0, 4 * GIB), "advice", "cannot be read"),
@@ -141,6 +141,7 @@ ANDROID: list[Row] = [
 NEWS = DeskNews("online", "1.0", 1, "1.0", 1)
 WAY: list[Row] = [
     (judge_host, HostAddresses("desk", ("10.0.0.1", "fe80::1")), "ok", "10.0.0.1, fe80::1"),
+    (judge_host, HostAddresses("10.0.0.1", ("10.0.0.1",)), "ok", "needs no name"),
     (judge_host, HostAddresses("desk", (), "not known"), "fault", "no address: not known"),
     (judge_port, knocks("", ""), "ok", "Something listens at desk:18830"),
     (judge_port, knocks("nobody"), "fault", "Nothing listens at desk:18830 (10.0.0.0)"),
