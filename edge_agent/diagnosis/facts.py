@@ -65,11 +65,12 @@ class ProcAccess:
 
 @dataclass(frozen=True, slots=True)
 class FolderUse:
-    """`fault`: why nothing can be written there. `taken`: an agent works in it."""
+    """`fault`: why nothing can be written there. `taken`: an agent works in it, or elsewhere on
+    this device under the same name, as far as that can be told."""
 
     path: str
-    fault: str
-    taken: bool
+    fault: str = ""
+    taken: Literal["", "folder", "name"] = ""
 
 
 @dataclass(frozen=True, slots=True)

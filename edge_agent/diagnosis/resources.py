@@ -54,10 +54,15 @@ def judge_folder(fact: FolderUse) -> Verdict:
             f"Nothing can be written in {fact.path}: {fact.fault}.",
             "Give another folder with --cache, or make this one writable.",
         )
-    if fact.taken:
+    if fact.taken == "folder":
         return advice(
             f"An agent works in {fact.path} already; a second one does not start there.",
-            "To start another, stop that one, or give this one its own --cache and name.",
+            "To have the login checked, stop it. Another one needs its own --cache and name.",
+        )
+    if fact.taken:
+        return advice(
+            "An agent runs on this device with another folder, and has this name, or may have it.",
+            "To have the login checked, stop it. If it is another one, give each its own name.",
         )
     return ok(f"{fact.path} can be written, and no agent works in it.")
 

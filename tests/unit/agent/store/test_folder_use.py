@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from edge_agent.adapters.store.agent_folder import AgentFolder
-from edge_agent.adapters.store.folder_use import agent_runs_as, disk_room, folder_use
+from edge_agent.adapters.store.folder_use import disk_room, folder_use
 from edge_agent.diagnosis.facts import FolderUse
 
 
 def test_a_folder_that_is_not_there_can_be_made_and_is_not(tmp_path: Path):
     folder = tmp_path / "a" / "b"
-    assert folder_use(folder, None) == FolderUse(str(folder), "", False)
+    assert folder_use(folder, None) == FolderUse(str(folder))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_with_an_agent_is_taken_and_one_that_it_left_is_free(tmp_path: Path):
     agent = AgentFolder(tmp_path)
-    assert folder_use(tmp_path, None).taken
+    assert folder_use(tmp_path, None).taken == "folder"
     agent.close()
     assert not folder_use(tmp_path, None).taken
     AgentFolder(tmp_path).close()  # nor does looking take it
@@ -43,17 +43,3 @@ def test_blobs_count_as_room_that_is_used(tmp_path: Path):
     room = disk_room(tmp_path, 5000)
     assert (room.cached_nbytes, room.wanted_nbytes) == (1000, 5000)
     assert room.free_nbytes
-
-
-def process(proc: Path, number: int, *words: str) -> None:
-    (proc / str(number)).mkdir()
-    (proc / str(number) / "cmdline").write_text("".join(f"{word}\0" for word in words))
-
-
-def test_an_agent_of_the_same_name_is_seen_by_its_command_line(tmp_path: Path):
-    process(tmp_path, 11, "python", "/bin/crowdpipe-agent", "--broker", "mqtt://pixel:s@desk:1")
-    process(tmp_path, 12, "python", "-m", "edge_agent", "--name", "other", "--log", "info")
-    process(tmp_path, 13, "sh", "-c", "echo mqtt://third:s@desk:1")
-    process(tmp_path, 14, "python", "/bin/crowdpipe-agent", "doctor", "--name", "fourth", "")
-    seen = {name: agent_runs_as(name, tmp_path) for name in ("pixel", "other", "third", "fourth")}
-    assert seen == {"pixel": True, "other": True, "third": False, "fourth": False}
