@@ -162,7 +162,7 @@ def _memory(budget_nbytes: int) -> MemoryRoom:
 def _device(facts: Mapping[str, object]) -> dict[str, Any]:
     """What this device is; None where it does not say."""
     runtime, memory = facts.get("runtime"), facts.get("memory")
-    has_runtime = isinstance(runtime, LibraryTrial) and runtime.version
+    loads = isinstance(runtime, LibraryTrial) and bool(runtime.version)
     return {
         "agent_version": __version__,
         "wire_version": WIRE_VERSION,
@@ -170,8 +170,8 @@ def _device(facts: Mapping[str, object]) -> dict[str, Any]:
         "architecture": platform.machine(),
         "python_version": platform.python_version(),
         "cores": os.cpu_count() or 1,
-        "runtime_version": runtime.version if has_runtime else None,
-        "max_opset": runtime.max_opset if has_runtime else None,
+        "runtime_version": getattr(runtime, "version", None) if loads else None,
+        "max_opset": getattr(runtime, "max_opset", None) if loads else None,
         "memory_total_nbytes": getattr(memory, "total_nbytes", None),
         "memory_available_nbytes": getattr(memory, "available_nbytes", None),
         "memory_budget_nbytes": getattr(memory, "budget_nbytes", None),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Sequence
+from typing import Any
 
 from edge_agent.diagnosis.facts import HostAddresses, PortKnock, PortKnocks
 from wire.broker_url import BrokerUrl
@@ -22,11 +24,10 @@ def addresses_of(broker: BrokerUrl) -> HostAddresses:
     return HostAddresses(broker.host, _one_of_each_family(found))
 
 
-def _one_of_each_family(found: list[tuple[object, ...]]) -> tuple[str, ...]:
+def _one_of_each_family(found: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
     """In the system's order. More would take too long if none of them answers."""
     first: dict[object, str] = {}
     for family, _, _, _, address in found:
-        assert isinstance(address, tuple)
         first.setdefault(family, str(address[0]))
     return tuple(first.values())
 
