@@ -19,6 +19,7 @@ EPILOG = """\
 example:
   crowdpipe-agent --broker mqtt://pixel-7:SECRET@192.168.1.10:18830 --name pixel-7 \\
       --cache ~/crowdpipe --memory 256MiB
+  crowdpipe-agent doctor            what commonly fails here, and what to do about it
 
 Every setting may also stand in the environment (CROWDPIPE_AGENT_BROKER, …) or in a file
 (~/.config/crowdpipe-agent.yaml); flags win over the environment, which wins over the file.
@@ -33,6 +34,12 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=("doctor",),
+        help="check what commonly fails, say what to do about it, and end",
+    )
     parser.add_argument("--broker", help="mqtt://name:secret@host:port")
     parser.add_argument("--name", help="this device's name (default: the broker's user)")
     parser.add_argument("--cache", help="folder for blobs and waiting frames")
@@ -45,8 +52,7 @@ def parser() -> argparse.ArgumentParser:
         "--validate", action="store_true", help="check every invariant after every event (slow)"
     )
     parser.add_argument("--config", type=Path, help="the settings file")
-    parser.add_argument("--check", action="store_true", help="say what this device can do, and end")
-    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
+    parser.add_argument("--json", action="store_true", help="of doctor: as JSON")
     parser.add_argument("--version", action="version", version=__version__)
     return parser
 
@@ -54,15 +60,13 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """The process's exit status."""
     flags = vars(parser().parse_args(arguments))
-    check, as_plain, config = flags.pop("check"), flags.pop("json"), flags.pop("config")
+    command, as_json, config = flags.pop("command"), flags.pop("json"), flags.pop("config")
     validated = flags.pop("validate")
-    if check:
-        from edge_agent.shell.check import as_json, as_text, examine
+    if command == "doctor":
+        from edge_agent.shell.doctor import examine_device
 
-        facts = examine(Path(flags["cache"] or "~").expanduser())
-        print(as_json(facts) if as_plain else as_text(facts))
-        return 0 if facts["runtime_version"] else 3
-    with deferred_modules():  # here, because --check and --help need no broker
+        return examine_device(flags, os.environ, config, as_json=as_json)
+    with deferred_modules():  # here, because doctor and --help need none of it
         from edge_agent.shell.agent import run
 
     try:

@@ -89,6 +89,18 @@ def disk_free_nbytes(folder: Path) -> int | None:
         return None
 
 
+def existing_folder(folder: Path) -> Path:
+    """`folder`, or the nearest above it that is there and may be seen."""
+    return next(path for path in (folder, *folder.parents, Path("/")) if _is_there(path))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that we may not look into
+        return False
+
+
 def _cpu_seconds() -> float:
     times = os.times()
     return times.user + times.system

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_agent.adapters.device.memory import available_nbytes
-from edge_agent.adapters.device.readings import disk_free_nbytes
+from edge_agent.adapters.device.readings import disk_free_nbytes, existing_folder
 from wire.broker_url import EXAMPLE, BrokerUrl, parse_url
 from wire.errors import InvalidSettings
 from wire.ids import check_name
@@ -69,14 +69,23 @@ def read_settings(
 
     Raises `InvalidSettings` or `InvalidName`.
     """
-    file = file or _default_file(environment)
+    return checked_settings(written_settings(flags, environment, file))
+
+
+def written_settings(
+    flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None
+) -> dict[str, Any]:
+    """All settings as somebody wrote them. Raises `InvalidSettings` of a file that cannot be
+    read."""
+    file = settings_file(environment, file)
     plain: dict[str, Any] = _read_file(file) if file is not None else {}
     plain |= _from_environment(environment)
     plain |= {name: value for name, value in flags.items() if value is not None}
-    return _settings(plain)
+    return plain
 
 
-def _settings(plain: dict[str, Any]) -> AgentSettings:
+def checked_settings(plain: dict[str, Any]) -> AgentSettings:
+    """What was written, with defaults. Raises `InvalidSettings`, `InvalidName` or `InvalidUrl`."""
     if not plain.get("broker"):
         raise InvalidSettings(f"which broker? Give --broker, as in --broker {EXAMPLE}")
     broker = parse_url(str(plain["broker"]))
@@ -115,8 +124,7 @@ def default_memory_nbytes() -> int:
 
 def _default_disk_nbytes(folder: Path) -> int:
     """4 GiB, or half of what is free where that is less."""
-    existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
-    free = disk_free_nbytes(existing)
+    free = disk_free_nbytes(existing_folder(folder))
     return DEFAULT_DISK_NBYTES if free is None else max(1, min(DEFAULT_DISK_NBYTES, free // 2))
 
 
@@ -124,7 +132,10 @@ def _default_folder(name: str) -> Path:
     return Path.home() / ".cache" / "crowdpipe-agent" / name
 
 
-def _default_file(environment: Mapping[str, str]) -> Path | None:
+def settings_file(environment: Mapping[str, str], file: Path | None = None) -> Path | None:
+    """The one that was given, else named in the environment, else the usual one if it is there."""
+    if file is not None:
+        return file
     named = environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
     if named:
         return Path(named).expanduser()

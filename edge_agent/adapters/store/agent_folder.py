@@ -8,6 +8,8 @@ from typing import IO
 
 from wire.errors import OperatorError
 
+LOCK_NAME = "agent.lock"
+
 
 class FolderTaken(OperatorError):
     """Another agent works in this folder, or it cannot be written."""
@@ -46,7 +48,7 @@ class AgentFolder:
 def _locked(path: Path) -> IO[bytes]:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = (path / "agent.lock").open("ab")
+        lock = (path / LOCK_NAME).open("ab")
     except OSError as error:
         raise FolderTaken(
             f"cannot write to {path}: {error.strerror}; give another --cache"
