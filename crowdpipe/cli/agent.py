@@ -12,6 +12,7 @@ import typer
 from crowdpipe.cli.options import Home, example, home_of
 
 BROKER_VARIABLE = "CROWDPIPE_AGENT_BROKER"
+KEY_VARIABLE = "CROWDPIPE_AGENT_DESK_KEY"
 CACHE_VARIABLE = "CROWDPIPE_AGENT_CACHE"
 
 
@@ -40,10 +41,13 @@ def agent(
     home: Home = None,
 ) -> None:
     """Serve parts of models from this machine until Ctrl-C."""
+    from crowdpipe.home import desk_key_of
     from edge_agent.__main__ import main
 
     # In the environment, not in the arguments: those every user of the machine can read.
     os.environ[BROKER_VARIABLE] = broker or _own_url(home_of(home), name)
+    if broker is None and not os.environ.get(KEY_VARIABLE):
+        os.environ[KEY_VARIABLE] = desk_key_of(home_of(home))
     flags = ["--name", name, "--log", log]
     flags += ["--memory", memory] if memory else []
     folder = cache or _folder_in(home, name)

@@ -55,7 +55,8 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 class Inbound:
     """The listener of connection, courier and store watch in one.
 
-    `failure` is why it cannot go on. `respond` says something to a party. `online` and
+    `failure` is why it cannot go on. `respond` says something to a party. `sign` makes an order of
+    what we say of ourselves, which devices act upon. `online` and
     `models_known` are set once connected and once the store was read.
     """
 
@@ -72,6 +73,7 @@ class Inbound:
         self.frames = ArrivedFrames()
         self.respond: Callable[[str, Response], None] = lambda party, response: None
         self._busy_answers = BusyAnswers(lambda party, response: self.respond(party, response))
+        self.sign: Callable[[Message], Message] = lambda said: said
         self.store_base = ""
         self.generation = 0
         self.failure: CrowdpipeError | None = None
@@ -107,12 +109,13 @@ class Inbound:
             wire_version=WIRE_VERSION,
             store_base=self.store_base,
         )
-        return Message(
+        said = Message(
             topic=self._topics.orchestrator_state,
             payload=encode(state),
             retain=True,
             content_type=JSON_CONTENT_TYPE,
         )
+        return self.sign(said)
 
     def connected(self, connection: str, reconnect: bool) -> None:
         other = self._other

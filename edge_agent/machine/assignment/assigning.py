@@ -1,4 +1,6 @@
-"""Taking over an assignment: the highest stamp counts, in whatever order they arrive."""
+"""Taking over an assignment: the highest stamp counts, in whatever order they arrive. One of a
+generation below what boots before this obeyed is old, and sent again by whoever has kept it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,10 @@ from edge_agent.machine.records.instructions import ObeyAssignment
 
 def assignment_arrived(agent: Agent, event: AssignmentArrived, now: float) -> None:
     assignment = event.assignment
+    agent.desk_heard_at = now
+    if assignment.generation < agent.obeyed_before:
+        agent.counts["stale_assignments"] += 1
+        return
     if agent.assignment is not None and assignment.stamp <= agent.assignment.stamp:
         agent.counts["stale_assignments"] += assignment.stamp < agent.assignment.stamp
         return

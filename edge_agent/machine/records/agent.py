@@ -14,7 +14,12 @@ from edge_agent.machine.records.cause import in_words
 from edge_agent.machine.records.event_log import EventLog
 from edge_agent.machine.records.fetches import Fetches
 from edge_agent.machine.records.held_frames import HeldFrames
-from edge_agent.machine.records.instructions import ForgetFrame, Instruction, SendFrame
+from edge_agent.machine.records.instructions import (
+    ForgetFrame,
+    Instruction,
+    RememberGeneration,
+    SendFrame,
+)
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.machine.records.pace import Pace
 from edge_agent.machine.records.partitions import Key, Partition, Partitions
@@ -54,7 +59,11 @@ class Agent:
         self.connection = ""  # the broker's last; set from the first `Connected` on
         self.now = 0.0  # of the event that is handled; never falls
         self.seen_inputs = 0  # the number of the last that arrived
-        self.generation = 0  # the highest seen; never falls
+        self.generation = 0  # the highest seen, in boots before too; never falls
+        self.obeyed_before = 0  # the highest of boots before
+        self.batch_stamp = (0, 0)  # generation and number of the commands obeyed last
+        self.desk_heard_at = float("-inf")  # an order that was the desk's
+        self.complaint = ""  # why we obey nobody, for people
         self.orchestrator_connection = ""  # of the orchestrator seen last
         self.assignment: Assignment | None = None  # of the highest stamp seen
         self.dependents: dict[Key, tuple[str, ...]] = {}  # of `assignment`, by cut; none is empty
@@ -117,6 +126,7 @@ class Agent:
         another generation proves nothing of what it asks for."""
         if generation > self.generation:
             self.generation, self.inventory_due = generation, True
+            self.instruct(RememberGeneration(generation))
             for memory in (self.finished, self.cancelled, self.opened):
                 memory.clear()
 

@@ -58,7 +58,7 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
         state.devices.met(event.device, state.now).missed_connection = told.connection
         return
     if not event.retained:
-        outrank(state, device, told.generation)
+        outrank(state, device, max(told.generation, told.least_generation))
     stamp = (told.generation, told.revision)
     if stamp < device.applied_stamp:
         state.counts["stale_residency"] += 1
