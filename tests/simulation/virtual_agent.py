@@ -90,7 +90,7 @@ class VirtualAgent:
         self.come: list[happened.Event] = []  # not handled yet
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
-        self.generation = 0
+        self.generation = self.obeyed
         self.spool: dict[Slot, tuple[str, FrameHead]] = {}
         self.executor = VirtualExecutor(self)
         self.fetching: dict[str, int] = {}
