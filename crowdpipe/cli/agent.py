@@ -28,6 +28,14 @@ def agent(
             metavar="URL", help="As `crowdpipe device add` printed it; else the one in the home."
         ),
     ] = None,
+    desk_key: Annotated[
+        str | None,
+        typer.Option(
+            "--desk-key",
+            metavar="KEY",
+            help="Obey the desk of this key alone; with no --broker, the home's.",
+        ),
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What partitions may take, as 256MiB.")
     ] = None,
@@ -46,10 +54,11 @@ def agent(
 
     # In the environment, not in the arguments: those every user of the machine can read.
     os.environ[BROKER_VARIABLE] = broker or _own_url(home_of(home), name)
-    if broker is None and not os.environ.get(KEY_VARIABLE):
-        os.environ[KEY_VARIABLE] = desk_key_of(home_of(home))
+    if desk_key is None and broker is None and not os.environ.get(KEY_VARIABLE):
+        desk_key = desk_key_of(home_of(home))
     flags = ["--name", name, "--log", log]
     flags += ["--memory", memory] if memory else []
+    flags += ["--desk-key", desk_key] if desk_key else []
     folder = cache or _folder_in(home, name)
     flags += ["--cache", str(folder)] if folder else []
     sys.exit(main(flags))
