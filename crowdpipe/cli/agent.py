@@ -28,14 +28,6 @@ def agent(
             metavar="URL", help="As `crowdpipe device add` printed it; else the one in the home."
         ),
     ] = None,
-    desk_key: Annotated[
-        str | None,
-        typer.Option(
-            "--desk-key",
-            metavar="KEY",
-            help="Obey the desk of this key alone; with no --broker, the home's.",
-        ),
-    ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What partitions may take, as 256MiB.")
     ] = None,
@@ -47,6 +39,14 @@ def agent(
     ] = None,
     log: Annotated[str, typer.Option(metavar="LEVEL", help="debug|info|warning|error")] = "info",
     home: Home = None,
+    desk_key: Annotated[
+        str | None,
+        typer.Option(
+            "--desk-key",
+            metavar="KEY",
+            help="Obey the desk of this key alone; with no --broker, the home's.",
+        ),
+    ] = None,
 ) -> None:
     """Serve parts of models from this machine until Ctrl-C."""
     from crowdpipe.home import desk_key_of

@@ -50,15 +50,20 @@ from edge_agent.machine.records.limits import AgentLimits
 from wire.lifecycle import Cause, IllegalTransition
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
+from wire.versions import OURS, WireRange
 
 
 class AgentMachine:
     """One agent in one boot. Raises `IllegalTransition` on an event that cannot be by now."""
 
     def __init__(
-        self, device: str, capabilities: Capabilities, limits: AgentLimits | None = None
+        self,
+        device: str,
+        capabilities: Capabilities,
+        limits: AgentLimits | None = None,
+        versions: WireRange = OURS,
     ) -> None:
-        self._agent = Agent(device, capabilities, limits or AgentLimits())
+        self._agent = Agent(device, capabilities, limits or AgentLimits(), versions)
         self._due_at: float | None = None
         self._wake_at: float | None = None
 

@@ -35,7 +35,6 @@ from edge_agent.machine.records.events import (
 )
 from edge_agent.shell.mailbox import Mailbox
 from edge_agent.shell.orders import Orders
-from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
@@ -45,6 +44,7 @@ from wire.messages.state import DeviceState, OrchestratorState
 from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
+from wire.versions import OURS
 
 _log = logging.getLogger("crowdpipe.agent")
 
@@ -87,7 +87,8 @@ class Inbound:
             connection=connection,
             boot=self._boot,
             agent_version=self._agent_version,
-            wire_version=WIRE_VERSION,
+            wire_version=OURS.newest,
+            oldest_wire_version=OURS.oldest,
             reason="the connection was lost",
         )
         topic = self._topics.device(self._name, "state")

@@ -34,7 +34,6 @@ from orchestrator.machine.records.events import (
 )
 from orchestrator.shell.busy_answers import BusyAnswers
 from orchestrator.shell.mailbox import Mailbox
-from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name
@@ -48,6 +47,7 @@ from wire.messages.telemetry import Telemetry
 from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, Topics, client_party, is_client
+from wire.versions import OURS
 
 _log = logging.getLogger("crowdpipe.orchestrator")
 
@@ -74,6 +74,7 @@ class Inbound:
         self.respond: Callable[[str, Response], None] = lambda party, response: None
         self._busy_answers = BusyAnswers(lambda party, response: self.respond(party, response))
         self.sign: Callable[[Message], Message] = lambda said: said
+        self.versions = OURS
         self.store_base = ""
         self.generation = 0
         self.failure: CrowdpipeError | None = None
@@ -106,7 +107,8 @@ class Inbound:
             boot=self._boot,
             generation=self.generation,
             version=self._version,
-            wire_version=WIRE_VERSION,
+            wire_version=self.versions.newest,
+            oldest_wire_version=self.versions.oldest,
             store_base=self.store_base,
         )
         said = Message(

@@ -151,6 +151,7 @@ class Orchestrator:
         settings, topics = self._settings, self._topics
         self._inbound = Inbound(self._mailbox, topics, self._journal, self._boot, __version__)
         self._inbound.store_base = settings.store_base
+        self._inbound.versions = settings.options.versions
         self._inbound.sign = self._key.signed
         link = Link()
         self._courier = Courier(

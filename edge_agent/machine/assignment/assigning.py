@@ -15,6 +15,9 @@ from edge_agent.machine.records.instructions import ObeyAssignment
 def assignment_arrived(agent: Agent, event: AssignmentArrived, now: float) -> None:
     assignment = event.assignment
     agent.desk_heard_at = now
+    if agent.foreign:
+        agent.counts["foreign_orders"] += 1
+        return
     if assignment.generation < agent.obeyed_before:
         agent.counts["stale_assignments"] += 1
         return

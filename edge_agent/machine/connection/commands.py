@@ -31,6 +31,9 @@ from wire.messages.events import FrameDropped, Pong, Profiled
 def commands_arrived(agent: Agent, event: CommandsArrived, now: float) -> None:
     batch = event.batch
     agent.desk_heard_at = now
+    if agent.foreign:
+        agent.counts["foreign_orders"] += 1
+        return
     numbered = batch.number and batch.stamp <= agent.batch_stamp
     if batch.generation < agent.generation or numbered:
         agent.counts["stale_commands"] += len(batch.commands)

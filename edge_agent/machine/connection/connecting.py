@@ -20,6 +20,7 @@ from edge_agent.machine.records.instructions import (
     StayDisconnected,
     Stop,
 )
+from wire.versions import mismatch
 
 UNHEARD_S = 60.0  # without a word of the desk
 
@@ -90,10 +91,16 @@ def disconnected(agent: Agent, event: Disconnected, now: float) -> None:
 def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None:
     """A new generation, or a new connection of the same, may have missed our events. Its assignment
     comes by itself; until then we serve the last one. A lower generation than ours is a desk of
-    an older journal, a restored backup's: it has to hear which one we obey, to rise above it."""
+    an older journal, a restored backup's: it has to hear which one we obey, to rise above it. One
+    that speaks another language is not obeyed: we wait for the next."""
     state = event.state
     agent.desk_heard_at = now
-    _complain(agent, "")
+    if state.generation >= agent.generation:
+        why = mismatch(agent.versions, state.versions)
+        agent.foreign = why is not None
+        _complain(agent, why or "")
+        if agent.foreign:
+            return
     risen = state.generation > agent.generation
     agent.note_generation(state.generation)
     if state.status == "offline":
