@@ -37,7 +37,8 @@ def devices(
     """What each device reported last: state, battery, memory, what it serves.
 
     Partitions may take as much memory as "for models" says; the agent's whole process, with Python
-    and ONNX Runtime, has what "process" says. ↑: charging.
+    and ONNX Runtime, has what "process" says. ↑: charging. Below stands why
+    a device that is there serves nobody, and what to do.
     """
     from crowdpipe.cli.console import out, print_json, say
     from crowdpipe.client.fleet import devices as ask
@@ -118,9 +119,7 @@ def _row(device: DeviceReport) -> tuple[str, ...]:
 
 def _status(device: DeviceReport) -> str:
     status = device.state.status if device.state else "–"
-    if device.contested:
-        return f"{status}; another agent uses this name too"
-    return f"{status}; see below" if _trouble(device) else status
+    return f"{status}; another agent uses this name too" if device.contested else status
 
 
 def _trouble(device: DeviceReport) -> str | None:
@@ -136,9 +135,8 @@ def _troubles(found: list[DeviceReport]) -> str:
     from crowdpipe.cli.excerpts import show_list, show_text
 
     told = [(device.name, _trouble(device)) for device in found]
-    return "\n".join(
-        show_list([f"{name}: {show_text(why, MOST_SAID)}" for name, why in told if why])
-    )
+    lines = [f"{name}: {show_text(why, MOST_SAID)}" for name, why in told if why]
+    return "\n".join(show_list(lines))
 
 
 def _battery(told: Telemetry | None) -> str:

@@ -50,7 +50,7 @@ def shown(system: System, wanted: Callable[[str], bool]) -> str:
 
 
 def well(text: str) -> bool:
-    return "online" in text and "below" not in text
+    return "online" in text and "agent speaks" not in text
 
 
 def spoken(*versions: int) -> dict[str, object]:
