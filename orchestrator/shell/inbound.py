@@ -16,6 +16,7 @@ from typing import Any
 from bus.arrived_frames import ArrivedFrames
 from bus.listener import InboundMessage
 from orchestrator.adapters.journal import Journal
+from orchestrator.machine.devices.residencies import is_likely
 from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
@@ -126,10 +127,16 @@ class Inbound:
             return
         self._connection = connection
         self.last_fault.pop("broker", None)
-        if other is not None and other.generation >= self.generation:
+        if other is not None and self._outranks_us(other):
             self._rise_then_connect(other.generation, connection)
         else:
             self._come_online(connection)
+
+    def _outranks_us(self, other: OrchestratorState) -> bool:
+        if is_likely(other.generation, self.generation):
+            return other.generation >= self.generation
+        _log.warning("generation %d of an orchestrator is not believed", other.generation)
+        return False
 
     def _rise_then_connect(self, above: int, connection: str) -> None:
         """An orchestrator before us, of another journal, was further: be above it at once."""
