@@ -9,7 +9,6 @@ signs nor verifies: that needs a key, or what a device has for it.
 
 from __future__ import annotations
 
-import base64
 import binascii
 
 from wire.errors import InvalidSettings
@@ -26,7 +25,7 @@ def signed_bytes(topic: str, payload: bytes) -> bytes:
 
 def write_bytes(data: bytes) -> str:
     """A key or a signature as text."""
-    return base64.b64encode(data).decode()
+    return binascii.b2a_base64(data, newline=False).decode()
 
 
 def read_signature(text: str | None) -> bytes | None:
@@ -48,6 +47,6 @@ def read_key(text: str) -> bytes:
 
 def _read(text: str) -> bytes | None:
     try:
-        return base64.b64decode(text.encode("ascii"), validate=True)
-    except (ValueError, binascii.Error):
+        return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except ValueError:  # what `binascii.Error` is too
         return None

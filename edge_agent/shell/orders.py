@@ -6,16 +6,20 @@ who may order. What an order's numbers prove is the machine's affair.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bus.listener import InboundMessage
 from bus.user_properties import user_property
-from edge_agent.adapters.device.signatures import SignatureCheck
 from edge_agent.machine.records.events import OrderFault
 from wire.signed_orders import SIGNATURE, read_signature, signed_bytes
+
+if TYPE_CHECKING:
+    from edge_agent.adapters.device.signatures import SignatureCheck
 
 
 class Orders:
     def __init__(self, key: bytes | None) -> None:
-        self._check = None if key is None else SignatureCheck(key)
+        self._check = None if key is None else _check_of(key)
 
     def fault(self, message: InboundMessage) -> OrderFault | None:
         """Why it is none of the desk's; None if it is one."""
@@ -26,3 +30,9 @@ class Orders:
             return "unsigned"
         signed = signed_bytes(message.topic, message.payload)
         return None if self._check.signed(signature, signed) else "forged"
+
+
+def _check_of(key: bytes) -> SignatureCheck:
+    from edge_agent.adapters.device.signatures import SignatureCheck  # nobody else needs it
+
+    return SignatureCheck(key)
