@@ -1,5 +1,6 @@
 """Taking over an assignment: the highest stamp counts, in whatever order they arrive. One of a
-generation below what boots before this obeyed is old, and sent again by whoever has kept it.
+lower generation than we have heard of, in boots before this too, is not taken any more: it may be
+an old one that somebody sends again. What is served already stays until the newer desk says more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def assignment_arrived(agent: Agent, event: AssignmentArrived, now: float) -> No
     if agent.foreign:
         agent.counts["foreign_orders"] += 1
         return
-    if assignment.generation < agent.obeyed_before:
+    if assignment.generation < agent.generation:
         agent.counts["stale_assignments"] += 1
         return
     if agent.assignment is not None and assignment.stamp <= agent.assignment.stamp:

@@ -28,7 +28,7 @@ UNHEARD_S = 60.0  # without a word of the desk
 def started(agent: Agent, event: Started, now: float) -> None:
     agent.life.move("offline", now, event.boot)
     agent.boot, agent.last_work = event.boot, event.last_work
-    agent.generation = agent.obeyed_before = event.generation
+    agent.generation = event.generation
     for digest in sorted(event.cached):
         agent.cache.add(digest, event.cached[digest], now)
 

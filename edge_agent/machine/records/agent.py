@@ -67,7 +67,6 @@ class Agent:
         self.now = 0.0  # of the event that is handled; never falls
         self.seen_inputs = 0  # the number of the last that arrived
         self.generation = 0  # the highest seen, in boots before too; never falls
-        self.obeyed_before = 0  # the highest of boots before
         self.batch_stamp = (0, 0)  # generation and number of the commands obeyed last
         self.desk_heard_at = float("-inf")  # an order that was the desk's
         self.foreign = False  # the desk speaks a language that we do not

@@ -49,6 +49,18 @@ def test_after_a_restart_what_an_older_generation_assigned_is_refused() -> None:
     assert bench.machine.assignment is not None
 
 
+def test_what_an_older_generation_assigned_is_refused_once_a_newer_one_was_heard() -> None:
+    bench = Bench()
+    bench.connect()
+    bench.assign(A, generation=1)
+    bench.orchestrator(2)
+    bench.assign(B, generation=1)
+    assert bench.machine.assignment is not None
+    assert bench.machine.assignment.partitions == (A,)
+    bench.assign(B, generation=2)
+    assert bench.machine.assignment.partitions == (B,)
+
+
 def test_after_a_restart_commands_of_an_older_generation_are_refused() -> None:
     bench = restarted(5)
     bench.command(Ping("old"), generation=4)
