@@ -1,7 +1,8 @@
 """A PUBLISH that came, read without copying its payload.
 
 paho cuts topic, packet identifier and properties off one after another, each cut a copy of the
-rest, and reads every property. These are for watchers and the broker: here they are passed over.
+rest, and reads every property. Most are for watchers and the broker: here they are passed over, and
+`user_properties` finds the one that somebody needs.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ class Unreadable(ValueError):
 
 
 class ArrivedPublish:
-    """`payload` is a view of the packet. `mid` is 0 at QoS 0."""
+    """`payload` and `properties`, which begin with their length, are views of the packet. `mid` is
+    0 at QoS 0."""
 
-    __slots__ = ("mid", "payload", "qos", "retain", "topic")
+    __slots__ = ("mid", "payload", "properties", "qos", "retain", "topic")
 
     def __init__(self, first: int, packet: bytes | bytearray) -> None:
         """`packet` is all that follows the packet's length. Raises `Unreadable`."""
@@ -32,6 +34,7 @@ class ArrivedPublish:
         end = begin + taken + nbytes
         if end > len(view):
             raise Unreadable(f"a PUBLISH of {len(view)} bytes is cut short")
+        self.properties = view[begin:end]
         self.payload = view[end:]
 
 

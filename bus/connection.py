@@ -368,8 +368,7 @@ class Connection:
         if courier is not None and courier.reads(topic):
             self._safely(courier.received, topic, message.payload)
             return
-        inbound = InboundMessage(topic, bytes(message.payload), message.retain)
-        self._safely(self._listener.received, inbound)
+        self._safely(self._listener.received, InboundMessage.of(message))
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, code: ReasonCode, _said: Any) -> None:
         message = self._pending.acknowledged(mid, time.monotonic())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from wire.errors import CrowdpipeError
 from wire.outbox import Message
@@ -11,11 +11,20 @@ from wire.outbox import Message
 
 @dataclass(frozen=True, slots=True)
 class InboundMessage:
-    """A message as it came; `retained` if it was published before we subscribed."""
+    """A message as it came; `retained` if it was published before we subscribed. `properties` as
+    MQTT packs them, for `bus.user_properties`."""
 
     topic: str
     payload: bytes
     retained: bool
+    properties: bytes = b""
+
+    @classmethod
+    def of(cls, came: Any) -> InboundMessage:
+        """Of our own client's message, or of one that paho has read itself."""
+        said = came.properties
+        packed = said if isinstance(said, memoryview) else said.pack() if said else b""
+        return cls(came.topic, bytes(came.payload), bool(came.retain), bytes(packed))
 
 
 @dataclass(frozen=True, slots=True)

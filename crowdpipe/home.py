@@ -38,12 +38,14 @@ class HomeTaken(OperatorError):
 @dataclass(frozen=True, slots=True)
 class UpRecord:
     """What runs, and a client's login to it. `broker` is an address with user and secret, which
-    the store takes too; `store` is the base of the store's addresses, without either."""
+    the store takes too; `store` is the base of the store's addresses, without either. `desk_key`
+    is the public one that agents know the desk's orders by."""
 
     format: int
     broker: str
     store: str
     pid: int
+    desk_key: str = ""
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
@@ -104,9 +106,9 @@ def _lock(file: IO[bytes], *, exclusive: bool) -> bool:
     return True
 
 
-def write_up(home: Path, broker: BrokerUrl, store: str) -> UpRecord:
+def write_up(home: Path, broker: BrokerUrl, store: str, desk_key: str = "") -> UpRecord:
     """Say what this process serves, which holds the home. Replaces the file whole or not at all."""
-    record = UpRecord(FORMAT, str(broker), store, os.getpid())
+    record = UpRecord(FORMAT, str(broker), store, os.getpid(), desk_key)
     make_private_folder(home)
     write_private(home / FILE_NAME, encode(record, indent=2) + b"\n")
     return record
@@ -131,6 +133,12 @@ def _read(home: Path) -> UpRecord | None:
     except CrowdpipeError as error:
         raise OperatorError(f"{path} is damaged ({error}); start `crowdpipe up` again") from None
     return record
+
+
+def desk_key_of(home: Path) -> str:
+    """Of the desk that serves from `home`; empty if nothing is served from it."""
+    record = read_up(home)
+    return record.desk_key if record is not None else ""
 
 
 def remove_up(home: Path) -> None:

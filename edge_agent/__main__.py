@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         help="check what commonly fails, say what to do about it, and end",
     )
     parser.add_argument("--broker", help="mqtt://name:secret@host:port")
+    parser.add_argument("--desk-key", help="obey only orders that the desk of this key signed")
     parser.add_argument("--name", help="this device's name (default: the broker's user)")
     parser.add_argument("--cache", help="folder for blobs and waiting frames")
     parser.add_argument("--memory", help="what partitions may take, like 256MiB")

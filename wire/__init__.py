@@ -5,4 +5,5 @@ what does not. It opens no socket or file, reads no clock, and needs nothing but
 library; each program's adapters carry what is written here.
 """
 
-WIRE_VERSION = 1
+WIRE_VERSION = 1  # the newest that is spoken here
+OLDEST_WIRE_VERSION = 1  # the oldest that is understood

@@ -12,6 +12,7 @@ import typer
 from crowdpipe.cli.options import Home, example, home_of
 
 BROKER_VARIABLE = "CROWDPIPE_AGENT_BROKER"
+KEY_VARIABLE = "CROWDPIPE_AGENT_DESK_KEY"
 CACHE_VARIABLE = "CROWDPIPE_AGENT_CACHE"
 
 
@@ -38,14 +39,26 @@ def agent(
     ] = None,
     log: Annotated[str, typer.Option(metavar="LEVEL", help="debug|info|warning|error")] = "info",
     home: Home = None,
+    desk_key: Annotated[
+        str | None,
+        typer.Option(
+            "--desk-key",
+            metavar="KEY",
+            help="Obey the desk of this key alone; with no --broker, the home's.",
+        ),
+    ] = None,
 ) -> None:
     """Serve parts of models from this machine until Ctrl-C."""
+    from crowdpipe.home import desk_key_of
     from edge_agent.__main__ import main
 
     # In the environment, not in the arguments: those every user of the machine can read.
     os.environ[BROKER_VARIABLE] = broker or _own_url(home_of(home), name)
+    if desk_key is None and broker is None and not os.environ.get(KEY_VARIABLE):
+        desk_key = desk_key_of(home_of(home))
     flags = ["--name", name, "--log", log]
     flags += ["--memory", memory] if memory else []
+    flags += ["--desk-key", desk_key] if desk_key else []
     folder = cache or _folder_in(home, name)
     flags += ["--cache", str(folder)] if folder else []
     sys.exit(main(flags))

@@ -32,11 +32,13 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
     """
     from crowdpipe.cli.console import print_json, say
     from crowdpipe.cli.phone import agent_line, say_if_only_here
+    from crowdpipe.home import desk_key_of
     from crowdpipe.serving.users import add_user
 
-    url = add_user(desk_home_of(home), name, "device")
+    folder = desk_home_of(home)
+    url = add_user(folder, name, "device")
+    line = None if url is None else agent_line(url, desk_key_of(folder))
     if as_json:
-        line = None if url is None else agent_line(url)
         print_json({"device": name, "broker": str(url) if url else None, "line": line})
         return
     if url is None:
@@ -47,7 +49,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
         )
         return
     say(f"{name} may connect. Type this on it (the line contains its secret):")
-    print(agent_line(url))
+    print(line)
     say_if_only_here(url.host, "phones")
 
 

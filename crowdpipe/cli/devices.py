@@ -21,6 +21,7 @@ EVERY_S = 2.0
 MOST_QUEUED = 999_999  # more than that no device has read
 MOST_NAMED = 32  # characters
 MOST_PARTITIONS = 4
+MOST_SAID = 240  # characters of why a device does not serve
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +37,8 @@ def devices(
     """What each device reported last: state, battery, memory, what it serves.
 
     Partitions may take as much memory as "for models" says; the agent's whole process, with Python
-    and ONNX Runtime, has what "process" says. ↑: charging.
+    and ONNX Runtime, has what "process" says. ↑: charging. Below stands why
+    a device that is there serves nobody, and what to do.
     """
     from crowdpipe.cli.console import out, print_json, say
     from crowdpipe.client.fleet import devices as ask
@@ -72,6 +74,8 @@ def _watch(look: Callable[[], Table]) -> None:
 
 
 def devices_table(found: list[DeviceReport]) -> Table:
+    from rich.text import Text
+
     from crowdpipe.cli.tables import plain_table
 
     table = plain_table(
@@ -87,6 +91,8 @@ def devices_table(found: list[DeviceReport]) -> Table:
     )
     for device in found:
         table.add_row(*_row(device))
+    table.caption = Text(_troubles(found)) if any(map(_trouble, found)) else None
+    table.caption_justify = "left"
     return table
 
 
@@ -114,6 +120,23 @@ def _row(device: DeviceReport) -> tuple[str, ...]:
 def _status(device: DeviceReport) -> str:
     status = device.state.status if device.state else "–"
     return f"{status}; another agent uses this name too" if device.contested else status
+
+
+def _trouble(device: DeviceReport) -> str | None:
+    """Why it serves nobody, where a person has to do something about it."""
+    state = device.state
+    if device.mismatch or state is None or state.status != "online":
+        return device.mismatch
+    return state.reason
+
+
+def _troubles(found: list[DeviceReport]) -> str:
+    """A line for each of the first few."""
+    from crowdpipe.cli.excerpts import show_list, show_text
+
+    told = [(device.name, _trouble(device)) for device in found]
+    lines = [f"{name}: {show_text(why, MOST_SAID)}" for name, why in told if why]
+    return "\n".join(show_list(lines))
 
 
 def _battery(told: Telemetry | None) -> str:

@@ -8,9 +8,13 @@ from pathlib import Path
 from wire.broker_url import BrokerUrl
 
 
-def agent_line(broker: BrokerUrl) -> str:
-    """What to type on the phone. The address holds the phone's own secret."""
-    return f"crowdpipe-agent --broker {shlex.quote(str(broker))}"
+def agent_line(broker: BrokerUrl, desk_key: str) -> str:
+    """What to type on the phone. The address holds the phone's own secret; `desk_key` is public."""
+    return f"crowdpipe-agent --broker {shlex.quote(str(broker))}{_pinned(desk_key)}"
+
+
+def _pinned(desk_key: str) -> str:
+    return f" --desk-key {shlex.quote(desk_key)}" if desk_key else ""
 
 
 def device_add_line(home: Path, usual_home: Path) -> str:

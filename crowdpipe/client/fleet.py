@@ -31,6 +31,7 @@ from wire.outbox import Message
 from wire.record import decode
 from wire.topics import Topics
 from wire.transport import Transport
+from wire.versions import mismatch
 
 QUIET_S = 0.15  # retained messages follow each other closely
 PLAN_LIMIT_S = 30.0
@@ -53,6 +54,7 @@ class DeviceReport:
     residency: Residency | None = None
     assignment: Assignment | None = None
     contested: bool = False  # two agents use its name
+    mismatch: str | None = None  # why it and the desk do not understand each other
 
 
 def models(broker: str | BrokerUrl | None = None) -> list[ModelSummary]:
@@ -66,7 +68,8 @@ def devices(broker: str | BrokerUrl | None = None) -> list[DeviceReport]:
     """Every device that was ever met and not forgotten, by name."""
     with _Look(broker_url(broker), tuple(_LEAVES)) as look:
         said = {leaf: look.read(kind, leaf, "d") for leaf, kind in _LEAVES.items()}
-        contested = look.contested()
+        desk = look.desk()
+    contested = desk.contested if desk is not None else ()
     names = sorted({name for leaf in said.values() for name in leaf})
     return [
         DeviceReport(
@@ -76,6 +79,7 @@ def devices(broker: str | BrokerUrl | None = None) -> list[DeviceReport]:
             residency=said["residency"].get(name),
             assignment=said["assignment"].get(name),
             contested=name in contested,
+            mismatch=_mismatch(said["device_state"].get(name), desk),
         )
         for name in names
     ]
@@ -106,6 +110,10 @@ def plan(
         answer = line.ask(ev.PlanAsked(mint(), name, options, timeout_s, items))
     assert isinstance(answer, Planned), "a plan is answered by one"
     return answer
+
+
+def _mismatch(state: DeviceState | None, desk: OrchestratorState | None) -> str | None:
+    return mismatch(state.versions, desk.versions) if state and desk else None
 
 
 class _Look:
@@ -166,16 +174,16 @@ class _Look:
                 _log.warning("cannot read what is retained on %s: %s", topic, error)
         return found
 
-    def contested(self) -> tuple[str, ...]:
-        """Names that two agents use, as the orchestrator says."""
+    def desk(self) -> OrchestratorState | None:
+        """What the orchestrator says of itself."""
         with self._changed:
             said = self._said.get(self._topics.orchestrator_state)
         try:
             state: OrchestratorState | None = decode(OrchestratorState, said) if said else None
         except CrowdpipeError as error:
             _log.warning("cannot read what the orchestrator says of itself: %s", error)
-            return ()
-        return state.contested if state is not None else ()
+            return None
+        return state
 
     # --- the connection's listener ------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""A home in one file: its users with their secrets, the journal, and models if asked for.
+"""A home in one file: its users with their secrets, the journal, the desk's key, and models if
+asked for.
 
 A tar file, so that a person can look into it; `restore` reads it back. The journal is copied by
 SQLite while the orchestrator goes on writing: what was on disk at one moment, whole. Not in it are
@@ -21,7 +22,7 @@ from pathlib import Path
 from broker_config.credentials import FILE_NAME as USERS
 from model_store.blobs import FolderBlobs, sync_folder
 from model_store.manifests import Manifests, read_manifest
-from orchestrator.adapters.home import JOURNAL
+from orchestrator.adapters.home import DESK_KEY, JOURNAL
 from orchestrator.adapters.journal_check import check_file
 from orchestrator.adapters.journal_file import connect
 from orchestrator.adapters.journal_space import is_full
@@ -33,6 +34,7 @@ from wire.unwritable import FULL, unwritable
 FORMAT = 1
 HEAD = "backup.json"
 JOURNAL_MEMBER = f"{JOURNAL_FOLDER}/{JOURNAL}"
+KEY_MEMBER = f"{JOURNAL_FOLDER}/{DESK_KEY}"
 # What a file system answers that has no second names for a file, as on most sticks (FAT, exFAT).
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 BLOBS, MANIFESTS = "store/blobs", "store/manifests"
@@ -104,6 +106,9 @@ def _write(home: Path, made: Path, folder: Path, models: bool) -> BackupHead:
     journal = home / JOURNAL_FOLDER / JOURNAL
     if journal.exists():
         kept[JOURNAL_MEMBER] = _copied(journal, folder / JOURNAL)
+    key = home / JOURNAL_FOLDER / DESK_KEY
+    if key.exists():
+        kept[KEY_MEMBER] = key
     blobs = FolderBlobs(home / "store")
     manifests = Manifests(home / "store", blobs)
     names = tuple(manifests.names()) if models else ()

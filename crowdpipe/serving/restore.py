@@ -19,11 +19,20 @@ from broker_config.credentials import FILE_NAME as USERS
 from broker_config.private_file import PRIVATE
 from crowdpipe.home import hold_home
 from crowdpipe.serving.additions import adding
-from crowdpipe.serving.backup import BLOBS, FORMAT, HEAD, JOURNAL_MEMBER, MANIFESTS, BackupHead
+from crowdpipe.serving.backup import (
+    BLOBS,
+    FORMAT,
+    HEAD,
+    JOURNAL_MEMBER,
+    KEY_MEMBER,
+    MANIFESTS,
+    BackupHead,
+)
 from crowdpipe.serving.stores import ServedStore
 from model_store.blobs import FolderBlobs
 from model_store.manifests import MAX_MANIFEST_NBYTES, Manifests
-from orchestrator.adapters.home import JOURNAL, HomeFolder
+from orchestrator.adapters.desk_key import check_desk_key
+from orchestrator.adapters.home import DESK_KEY, JOURNAL, HomeFolder
 from orchestrator.adapters.journal_aside import set_aside
 from orchestrator.adapters.journal_check import check_file
 from orchestrator.adapters.journal_file import outgrow
@@ -34,6 +43,7 @@ from wire.unwritable import FULL, unwritable
 from wire.users import read_users
 
 CHUNK_NBYTES = 1 << 20
+MEMBERS = {USERS, JOURNAL_MEMBER, KEY_MEMBER}
 SMALL_NBYTES = 64 << 20  # the head and the users
 
 
@@ -92,6 +102,8 @@ def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
     if (folder / JOURNAL).exists():
         check_file(folder / JOURNAL)
         outgrow(folder / JOURNAL)
+    if (folder / DESK_KEY).exists():
+        check_desk_key(folder / DESK_KEY)
     with _store(home) as store:
         _restore_models(tar, store, head)
     users_at, journal_at = _places(home)
@@ -101,7 +113,17 @@ def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
     set_aside(journal_at, "replaced")
     if (folder / JOURNAL).exists():
         (folder / JOURNAL).rename(journal_at)
+    _restore_key(folder / DESK_KEY, home / JOURNAL_FOLDER / DESK_KEY)
     return head
+
+
+def _restore_key(found: Path, at: Path) -> None:
+    """Devices obey the desk that they were added by, so that its key comes along. A backup of
+    before desks had keys leaves the one that is here."""
+    if found.exists():
+        found.chmod(PRIVATE)
+        set_aside(at, "replaced")
+        found.rename(at)
 
 
 def _head(tar: tarfile.TarFile) -> BackupHead:
@@ -114,7 +136,7 @@ def _head(tar: tarfile.TarFile) -> BackupHead:
         raise UserError(f"the backup's first member cannot be read: {error}") from None
     if head.format != FORMAT:
         raise UserError(f"the backup has format {head.format}; this program reads {FORMAT}")
-    if USERS not in head.digests or not head.digests.keys() <= {USERS, JOURNAL_MEMBER}:
+    if USERS not in head.digests or not head.digests.keys() <= MEMBERS:
         raise UserError("the backup lists other things than a backup has")
     return head
 

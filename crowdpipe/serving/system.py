@@ -103,7 +103,7 @@ class System:
         _told_which(self.store.start, "--store-port")
         stack.callback(self.store.stop)
         self._start_orchestrator(stack)
-        write_up(settings.home, self.url_for(CLIENT), self._told_base())
+        write_up(settings.home, self.url_for(CLIENT), self._told_base(), self.orchestrator.desk_key)
         stack.callback(remove_up, settings.home)
 
     def _start_orchestrator(self, stack: ExitStack) -> None:

@@ -34,6 +34,7 @@ from edge_agent.machine.records.events import (
     FrameLost,
     LoadRefused,
     OrchestratorSeen,
+    OrderRefused,
     PartitionGone,
     PartitionReady,
     SegmentsPrepared,
@@ -49,15 +50,20 @@ from edge_agent.machine.records.limits import AgentLimits
 from wire.lifecycle import Cause, IllegalTransition
 from wire.messages.assignment import Assignment
 from wire.messages.state import Capabilities
+from wire.versions import OURS, WireRange
 
 
 class AgentMachine:
     """One agent in one boot. Raises `IllegalTransition` on an event that cannot be by now."""
 
     def __init__(
-        self, device: str, capabilities: Capabilities, limits: AgentLimits | None = None
+        self,
+        device: str,
+        capabilities: Capabilities,
+        limits: AgentLimits | None = None,
+        versions: WireRange = OURS,
     ) -> None:
-        self._agent = Agent(device, capabilities, limits or AgentLimits())
+        self._agent = Agent(device, capabilities, limits or AgentLimits(), versions)
         self._due_at: float | None = None
         self._wake_at: float | None = None
 
@@ -164,6 +170,7 @@ HANDLERS: dict[type, Callable[[Agent, Any, float], None]] = {
     StateCleared: connecting.state_cleared,
     Disconnected: connecting.disconnected,
     OrchestratorSeen: connecting.orchestrator_seen,
+    OrderRefused: connecting.order_refused,
     AssignmentArrived: assigning.assignment_arrived,
     CommandsArrived: commands.commands_arrived,
     FrameArrived: arrivals.frame_arrived,

@@ -30,6 +30,7 @@ from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.store.agent_folder import AgentFolder
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
+from edge_agent.adapters.store.obeyed import Obeyed
 from edge_agent.adapters.store.replacements import STEADY_S, Replacements
 from edge_agent.adapters.store.spool import Spool
 from edge_agent.adapters.store.work_note import WorkNote
@@ -49,11 +50,13 @@ from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.shell.capabilities import capabilities_of
 from edge_agent.shell.inbound import Inbound
 from edge_agent.shell.mailbox import Mailbox
+from edge_agent.shell.orders import Orders
 from edge_agent.shell.outbound import Outbound
 from edge_agent.shell.spooled_frames import SpooledFrames
 from edge_agent.shell.telemetry import TelemetryReader
 from wire.errors import CrowdpipeError, Replaced, TimedOut
 from wire.ids import mint
+from wire.signed_orders import write_bytes
 from wire.topics import Topics
 
 SAMPLE_S = 5.0  # between readings; the machine decides which are published
@@ -134,7 +137,10 @@ class AgentShell:
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
         link = Link()
-        inbound = Inbound(self._mailbox, topics, name, self._boot, __version__, spool)
+        key = settings.desk_key
+        self._obeyed = None if key is None else Obeyed(folder.obeyed, write_bytes(key))
+        orders = Orders(key)
+        inbound = Inbound(self._mailbox, topics, name, self._boot, __version__, spool, orders)
         frames = SpooledFrames(spool)
         self._courier = Courier(
             topics, name, frames, inbound, bound_nbytes=settings.hold_nbytes, link=link
@@ -144,9 +150,9 @@ class AgentShell:
             client_id=name,
             first=(Subscription(topics.device(name, "state")),),
             then=(
+                Subscription(topics.orchestrator_state),
                 Subscription(topics.device(name, "assignment")),
                 Subscription(topics.device(name, "commands")),
-                Subscription(topics.orchestrator_state),
                 Subscription(topics.inbox(name)),
             ),
             listener=inbound,
@@ -178,6 +184,7 @@ class AgentShell:
             self._courier,
             self._connection,
             inbound,
+            self._obeyed,
         )
         self._sample_at = self._verify_at = 0.0
         self._connect_at: float | None = None
@@ -198,7 +205,8 @@ class AgentShell:
         cached = self._cache.scan()
         collect_and_trim()  # starting leaves some 0.7 MB behind
         self._executor.start()
-        self._handle(Started(self._boot, cached, self._note.last_work))
+        generation = self._obeyed.generation if self._obeyed is not None else 0
+        self._handle(Started(self._boot, cached, self._note.last_work, generation))
         self._connect_at = time.monotonic() + self._replacements.pause_s
         self._say_pause()
         _log.info("agent %s: %d blobs cached", self._settings.name, len(cached))

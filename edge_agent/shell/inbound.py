@@ -26,6 +26,7 @@ from edge_agent.machine.records.events import (
     FrameLost,
     LoadRefused,
     OrchestratorSeen,
+    OrderRefused,
     PartitionGone,
     PartitionReady,
     SegmentsPrepared,
@@ -33,7 +34,7 @@ from edge_agent.machine.records.events import (
     TaskExecuted,
 )
 from edge_agent.shell.mailbox import Mailbox
-from wire import WIRE_VERSION
+from edge_agent.shell.orders import Orders
 from wire.errors import CrowdpipeError, Refused
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, PartitionId, TaskId
@@ -43,6 +44,7 @@ from wire.messages.state import DeviceState, OrchestratorState
 from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, Topics
+from wire.versions import OURS
 
 _log = logging.getLogger("crowdpipe.agent")
 
@@ -58,6 +60,7 @@ class Inbound:
         boot: str,
         agent_version: str,
         spool: Spool,
+        orders: Orders,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
@@ -65,6 +68,7 @@ class Inbound:
         self._boot = boot
         self._agent_version = agent_version
         self._spool = spool
+        self._orders = orders
         self._own_state: DeviceState | None = None
         self.failure: CrowdpipeError | None = None
         self._readers = {
@@ -83,7 +87,8 @@ class Inbound:
             connection=connection,
             boot=self._boot,
             agent_version=self._agent_version,
-            wire_version=WIRE_VERSION,
+            wire_version=OURS.newest,
+            oldest_wire_version=OURS.oldest,
             reason="the connection was lost",
         )
         topic = self._topics.device(self._name, "state")
@@ -98,11 +103,23 @@ class Inbound:
 
     def received(self, message: InboundMessage) -> None:
         try:
-            self._readers[message.topic](message)
+            read = self._readers[message.topic]
+            if read == self._own_state_seen or self._is_order(message):
+                read(message)
         except CrowdpipeError as error:
             _log.warning("refused a message on %s: %s", message.topic, error)
         except KeyError:
             _log.warning("a message on %s, which we did not ask for", message.topic)
+
+    def _is_order(self, message: InboundMessage) -> bool:
+        """Whether it is the desk's; what is none is counted. One without a payload says nothing."""
+        fault = self._orders.fault(message) if message.payload else None
+        if fault is not None:
+            _log.warning(
+                "not obeyed on %s: it is %s, not by the desk we know", message.topic, fault
+            )
+            self._mailbox.put(OrderRefused(fault))
+        return bool(message.payload) and fault is None
 
     def refused(self, topic: str, error: CrowdpipeError) -> None:
         """What we may not say about ourselves ends us; a frame to somebody is that frame's end,
@@ -125,16 +142,14 @@ class Inbound:
             self._own_state = decode(DeviceState, message.payload)
 
     def _assignment(self, message: InboundMessage) -> None:
-        if message.payload:
-            self._mailbox.put(AssignmentArrived(decode(Assignment, message.payload)))
+        self._mailbox.put(AssignmentArrived(decode(Assignment, message.payload)))
 
     def _commands(self, message: InboundMessage) -> None:
         self._mailbox.put(CommandsArrived(decode(CommandBatch, message.payload)))
 
     def _orchestrator_state(self, message: InboundMessage) -> None:
-        if message.payload:
-            state = decode(OrchestratorState, message.payload)
-            self._mailbox.put(OrchestratorSeen(state, message.retained))
+        state = decode(OrchestratorState, message.payload)
+        self._mailbox.put(OrchestratorSeen(state, message.retained))
 
     # --- the courier --------------------------------------------------------------------------
 

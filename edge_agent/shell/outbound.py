@@ -12,6 +12,7 @@ from edge_agent.adapters.runtime.executor import Executor
 from edge_agent.adapters.runtime.executor_answers import LoadJob
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.fetch import Fetcher
+from edge_agent.adapters.store.obeyed import Obeyed
 from edge_agent.adapters.store.spool import Spool
 from edge_agent.machine.records.events import BlobsRemoved
 from edge_agent.machine.records.instructions import (
@@ -27,6 +28,7 @@ from edge_agent.machine.records.instructions import (
     PublishResidency,
     PublishState,
     PublishTelemetry,
+    RememberGeneration,
     RemoveBlobs,
     SendFrame,
     StayDisconnected,
@@ -61,6 +63,7 @@ class Outbound:
         courier: Courier,
         connection: Connection,
         inbound: Inbound,
+        obeyed: Obeyed | None,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
@@ -73,6 +76,7 @@ class Outbound:
         self._courier = courier
         self._connection = connection
         self._inbound = inbound
+        self._obeyed = obeyed
         self.ended = self.stuck = False
         self.failure: CrowdpipeError | None = None
         self._actions: dict[type, Callable[[Any], None]] = {
@@ -85,6 +89,7 @@ class Outbound:
             SendFrame: self._send_frame,
             ForgetFrame: self._forget_frame,
             ObeyAssignment: self._obey_assignment,
+            RememberGeneration: self._remember_generation,
             PublishState: lambda each: self._publish("state", each.state),
             PublishResidency: lambda each: self._publish("residency", each.residency),
             PublishEvents: lambda each: self._publish("events", each.batch),
@@ -138,6 +143,11 @@ class Outbound:
         served = ", ".join(str(entry.partition) for entry in assignment.partitions) or "nothing"
         _log.info("assignment %d.%d: serve %s", *assignment.stamp, served)
         self._courier.limit_reassembly(assignment.limits.reassembly_s)
+
+    def _remember_generation(self, instruction: RememberGeneration) -> None:
+        """Not without a key: then anybody's word would count as the desk's, for ever."""
+        if self._obeyed is not None:
+            self._obeyed.remember(instruction.generation)
 
     def _publish(self, leaf: str, record: Any) -> None:
         """At the outbox's bound it is dropped: the machine repeats events until they are

@@ -1,4 +1,4 @@
-"""The orchestrator's folder: the journal, and a lock so that two never share it."""
+"""The orchestrator's folder: journal, the desk's key, and a lock so that two never share it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from wire.errors import OperatorError
 from wire.unwritable import unwritable
 
 JOURNAL = "journal.sqlite"
+DESK_KEY = "desk-key.pem"
 
 
 class HomeFolder:
@@ -33,6 +34,10 @@ class HomeFolder:
     @property
     def journal(self) -> Path:
         return self.path / JOURNAL
+
+    @property
+    def desk_key(self) -> Path:
+        return self.path / DESK_KEY
 
     def close(self) -> None:
         self._lock.close()

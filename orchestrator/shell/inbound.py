@@ -16,6 +16,7 @@ from typing import Any
 from bus.arrived_frames import ArrivedFrames
 from bus.listener import InboundMessage
 from orchestrator.adapters.journal import Journal
+from orchestrator.machine.devices.residencies import is_likely
 from orchestrator.machine.records.events import (
     AssignmentSeen,
     Connected,
@@ -34,7 +35,6 @@ from orchestrator.machine.records.events import (
 )
 from orchestrator.shell.busy_answers import BusyAnswers
 from orchestrator.shell.mailbox import Mailbox
-from wire import WIRE_VERSION
 from wire.errors import CrowdpipeError, Refused, Replaced
 from wire.frame_head import FrameHead
 from wire.ids import ActivationId, check_name
@@ -48,6 +48,7 @@ from wire.messages.telemetry import Telemetry
 from wire.outbox import Message
 from wire.record import decode, encode
 from wire.topics import JSON_CONTENT_TYPE, Topics, client_party, is_client
+from wire.versions import OURS
 
 _log = logging.getLogger("crowdpipe.orchestrator")
 
@@ -55,7 +56,8 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 class Inbound:
     """The listener of connection, courier and store watch in one.
 
-    `failure` is why it cannot go on. `respond` says something to a party. `online` and
+    `failure` is why it cannot go on. `respond` says something to a party. `sign` makes an order of
+    what we say of ourselves, which devices act upon. `online` and
     `models_known` are set once connected and once the store was read.
     """
 
@@ -72,6 +74,8 @@ class Inbound:
         self.frames = ArrivedFrames()
         self.respond: Callable[[str, Response], None] = lambda party, response: None
         self._busy_answers = BusyAnswers(lambda party, response: self.respond(party, response))
+        self.sign: Callable[[Message], Message] = lambda said: said
+        self.versions = OURS
         self.store_base = ""
         self.generation = 0
         self.failure: CrowdpipeError | None = None
@@ -104,15 +108,17 @@ class Inbound:
             boot=self._boot,
             generation=self.generation,
             version=self._version,
-            wire_version=WIRE_VERSION,
+            wire_version=self.versions.newest,
+            oldest_wire_version=self.versions.oldest,
             store_base=self.store_base,
         )
-        return Message(
+        said = Message(
             topic=self._topics.orchestrator_state,
             payload=encode(state),
             retain=True,
             content_type=JSON_CONTENT_TYPE,
         )
+        return self.sign(said)
 
     def connected(self, connection: str, reconnect: bool) -> None:
         other = self._other
@@ -121,10 +127,16 @@ class Inbound:
             return
         self._connection = connection
         self.last_fault.pop("broker", None)
-        if other is not None and other.generation >= self.generation:
+        if other is not None and self._outranks_us(other):
             self._rise_then_connect(other.generation, connection)
         else:
             self._come_online(connection)
+
+    def _outranks_us(self, other: OrchestratorState) -> bool:
+        if is_likely(other.generation, self.generation):
+            return other.generation >= self.generation
+        _log.warning("generation %d of an orchestrator is not believed", other.generation)
+        return False
 
     def _rise_then_connect(self, above: int, connection: str) -> None:
         """An orchestrator before us, of another journal, was further: be above it at once."""

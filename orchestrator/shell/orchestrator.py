@@ -17,6 +17,7 @@ from bus.courier import Courier
 from bus.link import Link
 from bus.listener import Subscription
 from orchestrator import __version__
+from orchestrator.adapters.desk_key import open_desk_key
 from orchestrator.adapters.home import HomeFolder
 from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.journal_aside import open_journal
@@ -48,8 +49,9 @@ _log = logging.getLogger("crowdpipe.orchestrator")
 
 
 class Orchestrator:
-    """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself;
-    `notice`, once started, is a sentence for the person if its journal had to be begun anew."""
+    """`start`, then `wait_ready`; `stop` in the end. `failure` says why it ended by itself.
+    Once started, `notice` is a sentence for the person if its journal had to be begun anew, and
+    `desk_key` the public key that its orders are signed for."""
 
     def __init__(self, settings: OrchestratorSettings, *, validated: bool = False) -> None:
         """`validated`: every invariant is checked after every event, at a cost."""
@@ -61,6 +63,7 @@ class Orchestrator:
         self._ended = threading.Event()
         self._failure: CrowdpipeError | None = None
         self.notice: str | None = None
+        self.desk_key = ""
         self._journal: Journal
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._machine = OrchestratorMachine(settings.options)
@@ -81,6 +84,8 @@ class Orchestrator:
         settings = self._settings
         self._home = HomeFolder(settings.home)
         try:
+            self._key = open_desk_key(self._home.desk_key)
+            self.desk_key = self._key.public
             self._journal, self.notice = open_journal(
                 self._home.journal,
                 settings.journal_limit_nbytes,
@@ -146,6 +151,8 @@ class Orchestrator:
         settings, topics = self._settings, self._topics
         self._inbound = Inbound(self._mailbox, topics, self._journal, self._boot, __version__)
         self._inbound.store_base = settings.store_base
+        self._inbound.versions = settings.options.versions
+        self._inbound.sign = self._key.signed
         link = Link()
         self._courier = Courier(
             topics,
@@ -174,6 +181,7 @@ class Orchestrator:
             self._connection,
             self._inbound,
             self._planner,
+            self._key,
         )
         self._inbound.respond = self._outbound.respond
         self._watch = StoreWatch(
@@ -222,6 +230,7 @@ class Orchestrator:
         runs = self._journal.replay()
         generation = self._inbound.generation
         _log.info("generation %d, %d runs in the journal", generation, len(runs))
+        _log.info("orders are signed for agents with --desk-key %s", self.desk_key)
         times = tuple(SegmentTime(*each) for each in self._journal.times())
         base, absences = self._settings.store_base, self._journal.absences()
         self._handle(Started(self._boot, generation, runs, base, times, absences))

@@ -10,6 +10,7 @@ from typing import Any
 from bus.connection import Connection
 from bus.courier import Courier
 from bus.parcels import FrameSource
+from orchestrator.adapters.desk_key import DeskKey
 from orchestrator.adapters.journal import Journal
 from orchestrator.adapters.plan_search import PlanSearch
 from orchestrator.machine.records import instructions as told
@@ -53,6 +54,7 @@ class Outbound:
         connection: Connection,
         inbound: Inbound,
         planner: PlanSearch,
+        key: DeskKey,
     ) -> None:
         self._mailbox = mailbox
         self._topics = topics
@@ -61,6 +63,7 @@ class Outbound:
         self._connection = connection
         self._inbound = inbound
         self._planner = planner
+        self._key = key
         self._frames = inbound.frames
         self._ways: dict[type[Instruction], Callable[[Any], None]] = {
             told.RaiseGeneration: self._raise_generation,
@@ -218,11 +221,12 @@ class Outbound:
         self._say(topic, response, expiry_s=RESPONSE_EXPIRY_S)
 
     def _publish_assignment(self, said: told.PublishAssignment) -> None:
-        self._keep(self._topics.device(said.device, "assignment"), said.assignment)
+        topic = self._topics.device(said.device, "assignment")
+        self._keep(topic, said.assignment, order=True)
 
     def _publish_commands(self, said: told.PublishCommands) -> None:
         topic = self._topics.device(said.device, "commands")
-        self._say(topic, said.batch, expiry_s=COMMAND_EXPIRY_S)
+        self._say(topic, said.batch, expiry_s=COMMAND_EXPIRY_S, order=True)
 
     def _publish_model(self, said: told.PublishModel) -> None:
         self._keep(self._topics.model(said.summary.name), said.summary)
@@ -231,28 +235,30 @@ class Outbound:
         self._keep(self._topics.run(said.progress.run), said.progress, RUN_EXPIRY_S)
 
     def _publish_state(self, said: told.PublishState) -> None:
-        self._keep(self._topics.orchestrator_state, said.state)
+        self._keep(self._topics.orchestrator_state, said.state, order=True)
 
     def _clear_device(self, said: told.ClearDevice) -> None:
         for leaf in RETAINED_OF_A_DEVICE:
             self._clear(self._topics.device(said.device, leaf))
 
-    def _say(self, topic: str, record: Any, expiry_s: int | None = None) -> None:
-        self._publish(
-            Message(topic, encode(record), expiry_s=expiry_s, content_type=JSON_CONTENT_TYPE)
-        )
+    def _say(
+        self, topic: str, record: Any, expiry_s: int | None = None, *, order: bool = False
+    ) -> None:
+        said = Message(topic, encode(record), expiry_s=expiry_s, content_type=JSON_CONTENT_TYPE)
+        self._publish(self._key.signed(said) if order else said)
 
-    def _keep(self, topic: str, record: Any, expiry_s: int | None = None) -> None:
-        self._publish(
-            Message(
-                topic,
-                encode(record),
-                retain=True,
-                expiry_s=expiry_s,
-                content_type=JSON_CONTENT_TYPE,
-                coalesce=True,
-            )
+    def _keep(
+        self, topic: str, record: Any, expiry_s: int | None = None, *, order: bool = False
+    ) -> None:
+        said = Message(
+            topic,
+            encode(record),
+            retain=True,
+            expiry_s=expiry_s,
+            content_type=JSON_CONTENT_TYPE,
+            coalesce=True,
         )
+        self._publish(self._key.signed(said) if order else said)
 
     def _clear(self, topic: str) -> None:
         self._publish(Message(topic, b"", retain=True, coalesce=True))

@@ -159,7 +159,7 @@ def _options(given: dict[str, Any]) -> OrchestratorOptions:
     defaults = OrchestratorOptions()
     known = {entry.name: getattr(defaults, entry.name) for entry in dataclasses.fields(defaults)}
     for name, value in given.items():
-        if name not in known or name in ("limits", "version"):
+        if name not in known or name in ("limits", "version", "versions"):
             raise InvalidSettings(f"there is no option {name!r}; there are {', '.join(known)}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
             raise InvalidSettings(f"option {name}: {value!r} is no number from 0 up")

@@ -20,6 +20,7 @@ from tests.acceptance.conftest import (
     wait_until,
 )
 from tests.support.models import mlp, save
+from wire.signed_orders import KEY_NBYTES, read_key
 
 ROWS = 6
 
@@ -196,10 +197,11 @@ def test_watching_prints_what_any_mqtt_client_would_see(desk: Desk) -> None:
 def test_an_added_phone_is_let_in_and_a_removed_one_is_not(desk: Desk, tmp_path: Path) -> None:
     line = shlex.split(desk.do("device", "add", "pixel-7").out)
     assert line[:2] == ["crowdpipe-agent", "--broker"]
+    assert line[3] == "--desk-key"
+    assert len(read_key(line[4])) == KEY_NBYTES
     broker = line[2]
-    phone = ProcessTree(
-        desk.home, "agent", "--name", "pixel-7", "--broker", broker, "--cache", tmp_path / "phone"
-    )
+    told = ("--name", "pixel-7", *line[1:])
+    phone = ProcessTree(desk.home, "agent", *told, "--cache", tmp_path / "phone")
     try:
         wait_until(lambda: states(desk).get("pixel-7") == "online", "the phone")
         desk.do("device", "remove", "pixel-7")

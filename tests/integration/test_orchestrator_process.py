@@ -26,6 +26,7 @@ from wire.messages.model import ModelSummary
 from wire.messages.requests import Rejected, Submit
 from wire.messages.state import OrchestratorState
 from wire.record import decode, encode
+from wire.record_readers import MAX_INT
 
 system = orchestrated.system
 
@@ -131,8 +132,11 @@ def test_a_newcomer_replaces_whoever_was_there(system: System):
         second.stop()
 
 
-def test_a_generation_retained_by_another_journals_orchestrator_is_passed(system: System):
-    before = OrchestratorState("online", "c", "another boot", 4711, "0", WIRE_VERSION)
+@pytest.mark.parametrize(("theirs", "ours"), [(4711, 4712), (MAX_INT, 1)])
+def test_a_generation_retained_by_another_journals_orchestrator_is_passed_if_it_is_likely(
+    system: System, theirs: int, ours: int
+):
+    before = OrchestratorState("online", "c", "another boot", theirs, "0", WIRE_VERSION)
     with system.broker.connect("orchestrator", "orchestrator") as other:
         other.publish(TOPICS.orchestrator_state, encode(before), retain=True)
     with system.broker.connect("watcher", "watcher") as watcher:
@@ -140,7 +144,7 @@ def test_a_generation_retained_by_another_journals_orchestrator_is_passed(system
         system.start()
         state = state_seen(watcher, lambda state: state.boot != before.boot)
     assert state.status == "online"
-    assert state.generation == 4712
+    assert state.generation == ours
 
 
 def test_a_store_that_does_not_answer_is_what_readiness_waits_for(system: System):

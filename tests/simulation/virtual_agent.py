@@ -64,6 +64,7 @@ class VirtualAgent:
         self.fetch_s, self.load_s, self.compute_s = fetch_s, load_s, compute_s
         self.disk: dict[str, int] = {}
         self.note: LastWork | None = None  # on disk too
+        self.obeyed = 0  # the highest generation; on disk too
         self.deaths: list[float] = []  # when it ended over its work
         self.boots = self.connections = 0
         self.together_share = 0.0  # of what happens, to be handled with what happens next
@@ -89,7 +90,7 @@ class VirtualAgent:
         self.come: list[happened.Event] = []  # not handled yet
         self.courier.close()
         self.courier = VirtualCourier(self.world.clock, self, self.world.part_nbytes)
-        self.generation = 0
+        self.generation = self.obeyed
         self.spool: dict[Slot, tuple[str, FrameHead]] = {}
         self.executor = VirtualExecutor(self)
         self.fetching: dict[str, int] = {}
@@ -107,7 +108,7 @@ class VirtualAgent:
         self._forget_process()
         self.boot = f"{self.name}-boot{self.boots}"
         last_work, self.note = self.note, LastWork(self.boot)
-        self.feed(happened.Started(self.boot, dict(self.disk), last_work))
+        self.feed(happened.Started(self.boot, dict(self.disk), last_work, self.obeyed))
         self.later(0.05, self.connect)
         self.later(TELEMETRY_S, self._beat)
 
@@ -399,6 +400,9 @@ class VirtualAgent:
 
     def _do_ObeyAssignment(self, each: told.ObeyAssignment) -> None:  # noqa: N802
         """Limits are for a real spool."""
+
+    def _do_RememberGeneration(self, each: told.RememberGeneration) -> None:  # noqa: N802
+        self.obeyed = each.generation
 
     def _do_PublishState(self, each: told.PublishState) -> None:  # noqa: N802
         self._publish(f"state/{self.name}", record.encode(each.state), keep=True)

@@ -125,6 +125,7 @@ class Bench:
         cached: dict[str, int] | None = None,
         *,
         validated: bool = True,
+        obeyed: int = 0,
     ) -> None:
         at_once = AgentLimits(gather_s=0.0, gather_busy_s=0.0)
         self.machine = AgentMachine("phone", capabilities, limits or at_once)
@@ -138,7 +139,7 @@ class Bench:
         self.begun: told.Load | told.Unload | told.Execute | None = None
         self._seen = 0
         self._validated = validated
-        self.do(happened.Started("boot1", cached or {}))
+        self.do(happened.Started("boot1", cached or {}, None, obeyed))
 
     def do(self, event: happened.Event) -> list[told.Instruction]:
         if isinstance(event, (happened.BlobFetched, happened.FetchFailed)):

@@ -49,6 +49,7 @@ class FakeAgent:
     mute: bool = False
     beats: bool = True
     brief: bool = False
+    wire: tuple[int, int] = (1, 1)
     boots: int = 0
     connections: int = 0
     fail_task: Callable[[TaskId], Failure | None] = lambda task: None
@@ -90,9 +91,10 @@ class FakeAgent:
             self.connection,
             self.boot,
             "0",
-            1,
+            self.wire[1],
             able,
             last_work=self.last_work,
+            oldest_wire_version=self.wire[0],
         )
 
     def start(self) -> None:

@@ -87,5 +87,13 @@ Command = Send | Release | Open | Cancel | Evict | Report | Ping | Profile | Ack
 
 @dataclass(frozen=True, slots=True)
 class CommandBatch:
+    """`number` rises with each batch for a device within a generation: one that comes again, from
+    the broker or from whoever has kept it, is known by it. 0: not numbered."""
+
     generation: int
     commands: tuple[Command, ...]
+    number: int = 0
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        return (self.generation, self.number)

@@ -37,7 +37,8 @@ class PartitionResidency:
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Answers assignment (generation, revision); cached counts cover the whole disk cache."""
+    """Answers assignment (generation, revision); cached counts cover the whole disk cache.
+    Orders of a generation below `least_generation` are not obeyed there."""
 
     connection: str
     generation: int
@@ -45,3 +46,4 @@ class Residency:
     partitions: tuple[PartitionResidency, ...]
     cached_count: int
     cached_nbytes: int
+    least_generation: int = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wire.ids import PartitionId, TaskId
+from wire.versions import WireRange
 
 Status = Literal["online", "draining", "offline"]
 
@@ -46,7 +47,8 @@ class LastWork:
 @dataclass(frozen=True, slots=True)
 class DeviceState:
     """An agent's birth, farewell or last will. `boot` is fresh at each start of the process;
-    `last_work` is of the boot before, None if there was none or nothing could be noted."""
+    `last_work` is of the boot before, None if there was none or nothing could be noted. `reason`:
+    why it is offline or drains, or, online, why it obeys nobody."""
 
     status: Status
     connection: str
@@ -56,6 +58,11 @@ class DeviceState:
     capabilities: Capabilities | None = None
     reason: str | None = None
     last_work: LastWork | None = None
+    oldest_wire_version: int | None = None
+
+    @property
+    def versions(self) -> WireRange:
+        return WireRange.told(self.oldest_wire_version, self.wire_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +77,8 @@ class OrchestratorState:
     wire_version: int
     store_base: str = ""
     contested: tuple[str, ...] = ()
+    oldest_wire_version: int | None = None
+
+    @property
+    def versions(self) -> WireRange:
+        return WireRange.told(self.oldest_wire_version, self.wire_version)

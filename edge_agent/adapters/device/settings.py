@@ -21,12 +21,14 @@ from edge_agent.adapters.device.readings import disk_free_nbytes, existing_folde
 from wire.broker_url import EXAMPLE, BrokerUrl, parse_url
 from wire.errors import InvalidSettings
 from wire.ids import check_name
+from wire.signed_orders import read_key
 from wire.topics import CONTROL_ROOT, DATA_ROOT
 
 ENVIRONMENT_PREFIX = "CROWDPIPE_AGENT_"
 NAMES = (
     "name",
     "broker",
+    "desk_key",
     "cache",
     "memory",
     "disk",
@@ -48,7 +50,8 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """`memory_nbytes` bounds what partitions take above the agent's own floor, `disk_nbytes` the
-    cached blobs, `hold_nbytes` the frames held in memory and on disk."""
+    cached blobs, `hold_nbytes` the frames held in memory and on disk. With `desk_key`, the desk's
+    public key, only orders are obeyed that it signed."""
 
     name: str
     broker: BrokerUrl
@@ -60,6 +63,7 @@ class AgentSettings:
     log: str = "info"
     control_root: str = CONTROL_ROOT
     data_root: str = DATA_ROOT
+    desk_key: bytes | None = None
 
 
 def read_settings(
@@ -102,6 +106,7 @@ def checked_settings(plain: dict[str, Any]) -> AgentSettings:
         log=_log_level(plain.get("log", "info")),
         control_root=str(plain.get("control_root") or CONTROL_ROOT),
         data_root=str(plain.get("data_root") or DATA_ROOT),
+        desk_key=read_key(str(plain["desk_key"])) if plain.get("desk_key") else None,
     )
 
 

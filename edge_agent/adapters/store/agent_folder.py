@@ -41,6 +41,10 @@ class AgentFolder:
     def replacements(self) -> Path:
         return self.path / "replaced"
 
+    @property
+    def obeyed(self) -> Path:
+        return self.path / "obeyed"
+
     def close(self) -> None:
         self._lock.close()
 

@@ -1,4 +1,6 @@
-"""Carrying out commands: each is idempotent; those of an older generation are dropped."""
+"""Carrying out commands: each is idempotent; those of an older generation are dropped, and so is
+a batch that was obeyed already, or that one with a higher number has followed.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,18 @@ from wire.messages.events import FrameDropped, Pong, Profiled
 
 
 def commands_arrived(agent: Agent, event: CommandsArrived, now: float) -> None:
-    if event.batch.generation < agent.generation:
-        agent.counts["stale_commands"] += len(event.batch.commands)
+    batch = event.batch
+    agent.desk_heard_at = now
+    if agent.foreign:
+        agent.counts["foreign_orders"] += 1
         return
-    agent.note_generation(event.batch.generation)
-    for command in event.batch.commands:
+    numbered = batch.number and batch.stamp <= agent.batch_stamp
+    if batch.generation < agent.generation or numbered:
+        agent.counts["stale_commands"] += len(batch.commands)
+        return
+    agent.batch_stamp = max(agent.batch_stamp, batch.stamp)
+    agent.note_generation(batch.generation)
+    for command in batch.commands:
         agent.cause.stimulus = command
         OBEY[type(command)](agent, command, now)
 

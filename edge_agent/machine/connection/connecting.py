@@ -9,6 +9,7 @@ from edge_agent.machine.records.events import (
     Connected,
     Disconnected,
     OrchestratorSeen,
+    OrderRefused,
     Started,
     StateCleared,
     StopAsked,
@@ -19,11 +20,15 @@ from edge_agent.machine.records.instructions import (
     StayDisconnected,
     Stop,
 )
+from wire.versions import mismatch
+
+UNHEARD_S = 60.0  # without a word of the desk
 
 
 def started(agent: Agent, event: Started, now: float) -> None:
     agent.life.move("offline", now, event.boot)
     agent.boot, agent.last_work = event.boot, event.last_work
+    agent.generation = event.generation
     for digest in sorted(event.cached):
         agent.cache.add(digest, event.cached[digest], now)
 
@@ -52,7 +57,7 @@ def _introduce(agent: Agent, now: float) -> None:
     if agent.stopping:
         agent.instruct(PublishState(agent.state("draining", agent.stop_reason)))
     else:
-        agent.instruct(PublishState(agent.state("online")))
+        agent.instruct(PublishState(agent.state("online", agent.complaint or None)))
     repeat_everything(agent, now)
     agent.residency.say_again()
     agent.inventory_due = True
@@ -85,15 +90,48 @@ def disconnected(agent: Agent, event: Disconnected, now: float) -> None:
 
 def orchestrator_seen(agent: Agent, event: OrchestratorSeen, now: float) -> None:
     """A new generation, or a new connection of the same, may have missed our events. Its assignment
-    comes by itself; until then we serve the last one."""
+    comes by itself; until then we serve the last one. A lower generation than ours is a desk of
+    an older journal, a restored backup's: it has to hear which one we obey, to rise above it. One
+    that speaks another language is not obeyed: we wait for the next."""
     state = event.state
+    agent.desk_heard_at = now
+    if state.generation >= agent.generation:
+        why = mismatch(agent.versions, state.versions)
+        agent.foreign = why is not None
+        _complain(agent, why or "")
+        if agent.foreign:
+            return
     risen = state.generation > agent.generation
     agent.note_generation(state.generation)
-    if state.status == "offline" or state.generation < agent.generation:
+    if state.status == "offline":
+        return
+    if state.generation < agent.generation:
+        agent.residency.say_again()
         return
     if risen or state.connection != agent.orchestrator_connection:
         agent.orchestrator_connection = state.connection
         repeat_everything(agent, now)
+
+
+def order_refused(agent: Agent, event: OrderRefused, now: float) -> None:
+    """If nothing comes that is the desk's, our key is of another: people should see why we do
+    nothing. Otherwise somebody else speaks on its topics, and that is no fault of ours."""
+    agent.counts[f"{event.fault}_orders"] += 1
+    if now >= agent.desk_heard_at + UNHEARD_S:
+        _complain(
+            agent,
+            f"the orders that come here are {event.fault}, not this agent's desk's: if the desk "
+            f"is new, type what `crowdpipe device add {agent.device}` prints there now",
+        )
+
+
+def _complain(agent: Agent, reason: str) -> None:
+    """Have people see why we obey nobody, or that we do again."""
+    if reason == agent.complaint:
+        return
+    agent.complaint = reason
+    if agent.online and not agent.stopping:
+        agent.instruct(PublishState(agent.state("online", reason or None)))
 
 
 def stop_asked(agent: Agent, event: StopAsked, now: float) -> None:

@@ -30,6 +30,7 @@ def residency_of(agent: Agent) -> Residency:
         partitions=agent.partitions.residencies(),
         cached_count=len(agent.cache.blobs),
         cached_nbytes=agent.cache.nbytes,
+        least_generation=agent.generation,
     )
 
 

@@ -14,7 +14,12 @@ from edge_agent.machine.records.cause import in_words
 from edge_agent.machine.records.event_log import EventLog
 from edge_agent.machine.records.fetches import Fetches
 from edge_agent.machine.records.held_frames import HeldFrames
-from edge_agent.machine.records.instructions import ForgetFrame, Instruction, SendFrame
+from edge_agent.machine.records.instructions import (
+    ForgetFrame,
+    Instruction,
+    RememberGeneration,
+    SendFrame,
+)
 from edge_agent.machine.records.limits import AgentLimits
 from edge_agent.machine.records.pace import Pace
 from edge_agent.machine.records.partitions import Key, Partition, Partitions
@@ -24,13 +29,13 @@ from edge_agent.machine.records.slot import Slot
 from edge_agent.machine.records.stranger_reports import OF_NO_USE, StrangerReports
 from edge_agent.machine.records.telemetry_schedule import TelemetrySchedule
 from edge_agent.machine.records.transitions import life_of
-from wire import WIRE_VERSION
 from wire.ids import ActivationId
 from wire.lifecycle import Cause
 from wire.messages.assignment import Assignment, Limits
 from wire.messages.events import DeviceEvent, FrameDropped
 from wire.messages.residency import Failure
 from wire.messages.state import Capabilities, DeviceState, LastWork, Status
+from wire.versions import OURS, WireRange
 
 Work = tuple[str, int, int, int]  # run, item, first and last segment
 SendTo = tuple[str, tuple[int, int]]  # whom, and the stamp of the assignment it was asked under
@@ -42,10 +47,17 @@ class Agent:
     or `send` costs the orchestrator's asking again.
     """
 
-    def __init__(self, device: str, capabilities: Capabilities, limits: AgentLimits) -> None:
+    def __init__(
+        self,
+        device: str,
+        capabilities: Capabilities,
+        limits: AgentLimits,
+        versions: WireRange = OURS,
+    ) -> None:
         self.device = device
         self.capabilities = capabilities
         self.limits = limits
+        self.versions = versions
         self.cause = Cause(in_words)  # of what is done now
         self.life = life_of("agent", device, "new", self.cause)
         self.boot = ""  # set from `Started` on
@@ -54,7 +66,11 @@ class Agent:
         self.connection = ""  # the broker's last; set from the first `Connected` on
         self.now = 0.0  # of the event that is handled; never falls
         self.seen_inputs = 0  # the number of the last that arrived
-        self.generation = 0  # the highest seen; never falls
+        self.generation = 0  # the highest seen, in boots before too; never falls
+        self.batch_stamp = (0, 0)  # generation and number of the commands obeyed last
+        self.desk_heard_at = float("-inf")  # an order that was the desk's
+        self.foreign = False  # the desk speaks a language that we do not
+        self.complaint = ""  # why we obey nobody, for people
         self.orchestrator_connection = ""  # of the orchestrator seen last
         self.assignment: Assignment | None = None  # of the highest stamp seen
         self.dependents: dict[Key, tuple[str, ...]] = {}  # of `assignment`, by cut; none is empty
@@ -117,6 +133,7 @@ class Agent:
         another generation proves nothing of what it asks for."""
         if generation > self.generation:
             self.generation, self.inventory_due = generation, True
+            self.instruct(RememberGeneration(generation))
             for memory in (self.finished, self.cancelled, self.opened):
                 memory.clear()
 
@@ -180,7 +197,8 @@ class Agent:
             connection=self.connection,
             boot=self.boot,
             agent_version=__version__,
-            wire_version=WIRE_VERSION,
+            wire_version=self.versions.newest,
+            oldest_wire_version=self.versions.oldest,
             capabilities=self.capabilities,
             reason=reason,
             last_work=self.last_work,

@@ -53,6 +53,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     happened.OrchestratorSeen: (
         lambda e: f"orchestrator of generation {e.state.generation} is {e.state.status}"
     ),
+    happened.OrderRefused: lambda e: f"an order came {e.fault}",
     happened.FrameArrived: lambda e: f"frame {e.head.activation} arrived from {e.sender}",
     happened.FrameLost: lambda e: f"frame {e.activation} was lost: {e.kind}",
     happened.FetchProgressed: lambda e: f"{e.nbytes} bytes of blob {_short(e.digest)} are here",

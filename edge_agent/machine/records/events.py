@@ -21,11 +21,13 @@ from wire.messages.telemetry import Telemetry
 @dataclass(frozen=True, slots=True)
 class Started:
     """First event: what is cached on disk (digest to bytes, each verified once before), who we are
-    in this boot, and what the boot before was at when it ended, if it noted that."""
+    in this boot, and what the boot before was at when it ended, if it noted that. `generation` is
+    the highest that boots before obeyed, as far as they noted it."""
 
     boot: str
     cached: dict[str, int]
     last_work: LastWork | None = None
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,16 @@ class Disconnected:
 class OrchestratorSeen:
     state: OrchestratorState
     retained: bool
+
+
+OrderFault = Literal["unsigned", "forged"]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRefused:
+    """Something came on a topic of the desk's that the desk did not sign; it was not read."""
+
+    fault: OrderFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +232,7 @@ Event = (
     | StateCleared
     | Disconnected
     | OrchestratorSeen
+    | OrderRefused
     | AssignmentArrived
     | CommandsArrived
     | FrameArrived

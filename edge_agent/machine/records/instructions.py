@@ -120,6 +120,13 @@ class ObeyAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberGeneration:
+    """A desk of this generation is obeyed: what is older counts as old after a restart too."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class PublishState:
     state: DeviceState
 
@@ -173,6 +180,7 @@ Instruction = (
     | SendFrame
     | ForgetFrame
     | ObeyAssignment
+    | RememberGeneration
     | PublishState
     | PublishResidency
     | PublishEvents

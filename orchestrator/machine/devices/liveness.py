@@ -78,6 +78,7 @@ def _birth(state: State, device: Device, told: DeviceState) -> None:
 
 def _adopt(state: State, device: Device, told: DeviceState) -> None:
     """Take over a newer connection, and a newer boot: then everything but the cache is gone."""
+    device.speaks(foreign=not state.options.versions.overlaps(told.versions))
     if told.connection != device.connection:
         device.end_connection()
         device.connection, device.doubtful = told.connection, True

@@ -24,12 +24,15 @@ LIFE: dict[str, str] = {"waiting": "assigned", "evicting": "cached"}
 
 def assignment_seen(state: State, event: AssignmentSeen) -> None:
     """It had these places. A higher generation was in use: ours has to rise above it. Only
-    orchestrators write there."""
+    orchestrators write there, and who has stolen the login of one: within reason, therefore."""
     state.devices.met(event.device, state.now)
     places.note_former(state, event.device, event.partitions)
     if event.partitions:
         state.settling.wait_for(event.device, state.now)
-    _outrank(state, event.generation)
+    if is_likely(event.generation, state.generation):
+        _outrank(state, event.generation)
+    else:
+        state.counts["unlikely_generation"] += 1
 
 
 def outrank(state: State, device: Device, generation: int) -> None:
@@ -37,12 +40,17 @@ def outrank(state: State, device: Device, generation: int) -> None:
     also lie: so it is believed a few times, and within reason."""
     if generation <= max(state.generation, state.raising):
         return
-    most = min(state.generation + LIKELY, BELIEVED_MOST)
-    if generation > most or device.claims >= CLAIMS:
+    if not is_likely(generation, state.generation) or device.claims >= CLAIMS:
         state.counts["unlikely_generation"] += 1
         return
     device.claims += 1
     _outrank(state, generation)
+
+
+def is_likely(generation: int, ours: int) -> bool:
+    """Whether an orchestrator may have come so far. One that was believed whatever it is could
+    leave no room for another."""
+    return generation <= min(ours + LIKELY, BELIEVED_MOST)
 
 
 def _outrank(state: State, generation: int) -> None:
@@ -58,7 +66,7 @@ def residency_seen(state: State, event: ResidencySeen) -> None:
         state.devices.met(event.device, state.now).missed_connection = told.connection
         return
     if not event.retained:
-        outrank(state, device, told.generation)
+        outrank(state, device, max(told.generation, told.least_generation))
     stamp = (told.generation, told.revision)
     if stamp < device.applied_stamp:
         state.counts["stale_residency"] += 1

@@ -12,7 +12,6 @@ from orchestrator.machine.records.events import (
 from orchestrator.machine.records.instructions import PublishState
 from orchestrator.machine.records.state import State
 from orchestrator.machine.runs import models
-from wire import WIRE_VERSION
 from wire.messages.state import OrchestratorState
 
 NEVER = float("inf")
@@ -69,7 +68,8 @@ def _publish_state(state: State) -> None:
                 boot=state.boot,
                 generation=state.generation,
                 version=state.options.version,
-                wire_version=WIRE_VERSION,
+                wire_version=state.options.versions.newest,
+                oldest_wire_version=state.options.versions.oldest,
                 store_base=state.store_base,
                 contested=state.contested_said,
             )

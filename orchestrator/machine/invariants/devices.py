@@ -18,7 +18,7 @@ def check_devices(state: State) -> None:
     devices = state.devices
     for device in devices:
         asked_of = device.life.state in ASKED_OF
-        able = device.capabilities is not None
+        able = device.may_be_able
         hopeful = device.name in devices.hopeful
         check_same(f"{device.name} may have work later", hopeful, asked_of and able)
         over = device.reachable and device.connection in device.ended

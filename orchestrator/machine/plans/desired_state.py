@@ -61,7 +61,7 @@ def publish_again(state: State, device: str) -> None:
 def publish_to_orphan(state: State, device: Device) -> None:
     """It serves what nobody stands for: what this generation told it before it was forgotten, or a
     model that is not there any more. What else an orchestrator before us gave it stays warm."""
-    if device.name in state.published or state.connection is None:
+    if device.name in state.published or state.connection is None or device.foreign:
         return
     if device.applied_stamp[0] == state.generation:
         known = state.revisions.get(device.name, 0)

@@ -45,6 +45,7 @@ class CommandQueue:
         self._coalesce_s = coalesce_s
         self._trays: dict[str, _Tray] = {}
         self._due: list[tuple[float, str]] = []
+        self._number = 0  # of the last batch, for whomever it was
 
     def post(self, device: str, command: Command) -> None:
         """Goes with the next flush."""
@@ -75,8 +76,9 @@ class CommandQueue:
         while self._due and self._due[0][0] <= now:
             at, device = heapq.heappop(self._due)
             if self._is_current(at, device):
-                batch = CommandBatch(generation, tuple(self._trays.pop(device).commands()))
-                lines.append((device, batch))
+                self._number += 1
+                commands = tuple(self._trays.pop(device).commands())
+                lines.append((device, CommandBatch(generation, commands, self._number)))
         return lines
 
     def wake_at(self) -> float:

@@ -68,6 +68,7 @@ class Device:
     capabilities: Capabilities | None = None
     telemetry: Telemetry | None = None
     draining: bool = False
+    foreign: bool = False  # it speaks no version of the wire that we do: it gets no work
     budget_nbytes: int = 0  # what partitions may take there; at most what it told
     last_life: float = float("-inf")  # last proof of life
     engaged_since: float | None = None  # since then it holds work, as far as was looked
@@ -108,6 +109,11 @@ class Device:
         """Can be sent to and asked of: alive, or draining."""
         return self.life.state in ("alive", "draining")
 
+    @property
+    def may_be_able(self) -> bool:
+        """It said what it can, in words that we understand."""
+        return self.capabilities is not None and not self.foreign
+
     def status_of(self, partition: PartitionId) -> str | None:
         entry = self.residency.get(partition)
         return entry.status if entry is not None else None
@@ -139,6 +145,12 @@ class Device:
         """It proved life."""
         self.last_life = now
         self._changed()
+
+    def speaks(self, *, foreign: bool) -> None:
+        """Whether we understand each other, as it told."""
+        if foreign != self.foreign:
+            self.foreign = foreign
+            self._changed()
 
     def announce(self, capabilities: Capabilities) -> None:
         before = self.capabilities.memory_budget_nbytes if self.capabilities is not None else None

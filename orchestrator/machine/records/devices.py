@@ -96,7 +96,7 @@ class Devices:
 
     def is_usable(self, device: Device) -> bool:
         """May be given work now."""
-        able = device.life.state == "alive" and device.capabilities is not None
+        able = device.life.state == "alive" and device.may_be_able
         return able and self.fresh(device) and self.now >= device.benched_until
 
     def last_refusal(self, partition: PartitionId) -> Refusal | None:
@@ -158,7 +158,7 @@ class Devices:
         self._agenda.look("fleet", device.name)
 
     def device_changed(self, device: Device) -> None:
-        hopeful = device.life.state in ASKED_OF and device.capabilities is not None
+        hopeful = device.life.state in ASKED_OF and device.may_be_able
         self._list(device, usable=self.is_usable(device), hopeful=hopeful)
 
     def heard_again(self) -> None:
@@ -189,7 +189,8 @@ class Devices:
         if device.refused and (usable, silent) != before:
             self.refusals.listed(device, usable=usable, silent=silent)
         _put(self.silent, device, silent)
-        _put(self.away, device, device.life.state != "alive" and device.name in self._devices)
+        away = device.life.state != "alive" or device.foreign
+        _put(self.away, device, away and device.name in self._devices)
         if not silent:
             self._asked.pop(name, None)
             self._left_alone.pop(name, None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wire.messages.assignment import Limits
+from wire.versions import OURS, WireRange
 
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorOptions:
-    """Durations in seconds, sizes in bytes.
+    """Durations in seconds, sizes in bytes. `versions` of the wire are spoken here.
 
     `lease_s`: silence after which a device that holds work is given up. `ping_every_s`,
     `ping_wait_s`: how often an idle device is asked, and how long for an answer.
@@ -42,6 +43,7 @@ class OrchestratorOptions:
     """
 
     version: str = "0.1.0"
+    versions: WireRange = OURS
     lease_s: float = 35.0
     ping_every_s: float = 30.0
     ping_wait_s: float = 5.0

@@ -23,7 +23,8 @@ from crowdpipe.serving.backup import back_up
 from crowdpipe.serving.restore import restore
 from model_store.blobs import FolderBlobs
 from model_store.manifests import Manifests
-from orchestrator.adapters.home import HomeFolder
+from orchestrator.adapters.desk_key import open_desk_key
+from orchestrator.adapters.home import DESK_KEY, HomeFolder
 from orchestrator.adapters.journal import Journal
 from orchestrator.run_record import RunRecord
 from orchestrator.segmentation.options import SegmentOptions
@@ -120,6 +121,40 @@ def test_what_is_restored_outranks_all_that_began_after_the_backup(home: Path, t
             journal.close()
     generations = [raised.get(timeout=LIMIT_S) or 0 for _ in range(6)]
     assert generations[-1] > max(generations[:-1])
+
+
+def test_the_desks_key_comes_along(home: Path, tmp_path: Path):
+    key = open_desk_key(home / "orchestrator" / DESK_KEY)
+    back_up(home, tmp_path / "b.tar")
+    restore(tmp_path / "b.tar", tmp_path / "other")
+    restored = tmp_path / "other" / "orchestrator" / DESK_KEY
+    assert stat.S_IMODE(restored.stat().st_mode) == 0o600
+    assert open_desk_key(restored).public == key.public
+
+
+def test_a_key_that_is_replaced_is_kept_aside_and_one_that_the_backup_lacks_stays(
+    home: Path, tmp_path: Path
+):
+    at = home / "orchestrator" / DESK_KEY
+    back_up(home, tmp_path / "without.tar")
+    first = open_desk_key(at)
+    restore(tmp_path / "without.tar", home, replace=True)
+    assert open_desk_key(at).public == first.public
+    back_up(home, tmp_path / "with.tar")
+    at.unlink()
+    second = open_desk_key(at)
+    restore(tmp_path / "with.tar", home, replace=True)
+    assert open_desk_key(at).public == first.public
+    (aside,) = at.parent.glob("desk-key-replaced-*")
+    assert open_desk_key(aside).public == second.public
+
+
+def test_a_damaged_key_is_not_restored(home: Path, tmp_path: Path):
+    (home / "orchestrator" / DESK_KEY).write_bytes(b"nonsense")
+    back_up(home, tmp_path / "b.tar")
+    with pytest.raises(OperatorError, match="no key of a desk"):
+        restore(tmp_path / "b.tar", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_models_are_left_out_unless_asked_for(home: Path, tmp_path: Path):

@@ -43,6 +43,15 @@ def test_retained_words_of_a_device_raise_no_generation() -> None:
     assert world.instructions(ins.RaiseGeneration) == []
 
 
+def test_an_unlikely_generation_is_not_believed_of_a_retained_assignment_either() -> None:
+    world, _ = quiet()
+    for generation in (LIKELY + 100, BELIEVED_MOST + 1, MAX_INT):
+        world.tell(ev.AssignmentSeen("z", generation))
+    world.run_for(0.1)
+    assert world.instructions(ins.RaiseGeneration) == []
+    assert world.machine.state.counts["unlikely_generation"] == 3
+
+
 def test_a_device_is_believed_within_reason_and_a_few_times_that_there_was_a_higher_generation():
     world, agent = quiet()
     for generation in (LIKELY + 100, *range(7, 7 + 2 * CLAIMS)):

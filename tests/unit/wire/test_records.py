@@ -81,10 +81,11 @@ def test_a_record_comes_back_as_it_was(kind: Any, record: Any) -> None:
 
 
 def test_a_command_reads_like_this() -> None:
-    plain = json.loads(encode(CommandBatch(2, (Send("r", 1, (0,), "pixel"),))))
+    plain = json.loads(encode(CommandBatch(2, (Send("r", 1, (0,), "pixel"),), 7)))
     assert plain == {
         "generation": 2,
         "commands": [{"type": "send", "run": "r", "cut": 1, "items": [0], "to": "pixel"}],
+        "number": 7,
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -123,3 +125,19 @@ def test_a_base_without_a_host_means_the_brokers(base: str, shown: str):
 def test_a_base_that_is_no_plain_address_is_refused(base: str):
     with pytest.raises(Malformed):
         parse_store(base, "10.0.0.9")
+
+
+def test_the_key_of_a_desk_is_read_wherever_it_stands(tmp_path: Path):
+    key = base64.b64encode(bytes(range(32))).decode()
+    file = tmp_path / "agent.json"
+    file.write_text(json.dumps({"broker": BROKER, "desk_key": key}))
+    assert read_settings({"broker": BROKER}, {}).desk_key is None
+    assert read_settings({}, {}, file).desk_key == bytes(range(32))
+    environment = {"CROWDPIPE_AGENT_DESK_KEY": key}
+    assert read_settings({"broker": BROKER}, environment).desk_key == bytes(range(32))
+    assert read_settings({"broker": BROKER, "desk_key": key}, {}).desk_key == bytes(range(32))
+
+
+def test_what_is_no_key_of_a_desk_is_refused_with_where_to_find_it():
+    with pytest.raises(InvalidSettings, match="device add"):
+        read_settings({"broker": BROKER, "desk_key": "secret"}, {})

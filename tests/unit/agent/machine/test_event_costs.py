@@ -280,6 +280,7 @@ EVENTS: dict[str, tuple[Stage, Prepare]] = {
     "connected": (working, the_connection_is_back),
     "state cleared": (working, says(happened.StateCleared())),
     "the orchestrator again": (working, orchestrator("o1")),
+    "an order that is not the desk's": (working, says(happened.OrderRefused("forged"))),
     "another orchestrator": (working, orchestrator("o2")),
     "a new generation": (working, orchestrator("o3", 2)),
     "telemetry": (working, says(happened.TelemetryRead(readings()))),
