@@ -11,7 +11,6 @@ from pathlib import Path
 
 from wire.errors import InvalidName
 
-
 LOOPBACK = "127.0.0.1"
 
 
