@@ -5,6 +5,7 @@ Takes its port first, so that a taken one is an error at once, and answers once 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 import threading
@@ -30,24 +31,36 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class StoreServer:
-    """A store in `folder`, served at `host`:`port`; port 0 picks a free one."""
+    """A store in `folder`, served at `host`:`port`; port 0 picks a free one. With `certificate`, a
+    file of chain and key, it speaks HTTPS alone."""
 
     def __init__(
-        self, folder: Path, host: str = "127.0.0.1", port: int = 0, *, authorise: Authorise
+        self,
+        folder: Path,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        authorise: Authorise,
+        certificate: Path | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self.blobs = FolderBlobs(folder)
         self.manifests = Manifests(folder, self.blobs)
         self._authorise = authorise
+        self._certificate = certificate
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def base(self) -> str:
-        """Where this machine reaches it: `http://host:port`."""
+        """Where this machine reaches it: `http://host:port`, or https."""
         host = WILDCARDS.get(self.host, self.host)
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._certificate is None else "https"
 
     @property
     def running(self) -> bool:
@@ -60,7 +73,7 @@ class StoreServer:
         listener = take_port(self.host, self.port)
         self.port = listener.getsockname()[1]
         app = create_app(self.blobs, self.manifests, self._authorise)
-        server = _Server(_configuration(app))
+        server = _Server(_configuration(app, self._certificate))
         thread = threading.Thread(
             target=server.run, args=([listener],), name="model-store", daemon=True
         )
@@ -72,6 +85,11 @@ class StoreServer:
                 f"the store did not start within {START_LIMIT_S:g} s; start it again"
             )
         self._server, self._thread = server, thread
+
+    def reload(self) -> None:
+        """Show the certificate as its file has it now to whoever connects from here on."""
+        if self._server is not None and self._certificate is not None:
+            self._server.show(self._certificate)
 
     def stop(self) -> None:
         """Stop serving; downloads get a few seconds to finish. Twice does nothing."""
@@ -106,9 +124,15 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def show(self, certificate: Path) -> None:
+        if self._loop is not None and self.config.ssl is not None:
+            self._loop.call_soon_threadsafe(self.config.ssl.load_cert_chain, certificate)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
+            self._loop = asyncio.get_running_loop()
             await super().startup(sockets)
             for listener in sockets or []:
                 listener.listen(BACKLOG)  # asyncio takes one number for this and for `AT_ONCE`
@@ -116,7 +140,7 @@ class _Server(uvicorn.Server):
             self.ready.set()
 
 
-def _configuration(app: object) -> uvicorn.Config:
+def _configuration(app: object, certificate: Path | None) -> uvicorn.Config:
     limits: ConnectionLimits[HttpProtocol] = ConnectionLimits()
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
@@ -128,6 +152,7 @@ def _configuration(app: object) -> uvicorn.Config:
         backlog=AT_ONCE,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=FAREWELL_S,
+        ssl_certfile=certificate,  # TLS 1.2 at least, as Python has it
     )
 
 

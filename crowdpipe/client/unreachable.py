@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bus.trust import NO_TLS_THERE, ONLY_TLS_THERE
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import BrokerUnreachable
 
@@ -11,6 +12,8 @@ def unreachable(broker: BrokerUrl, why_not: str, limit_s: float) -> BrokerUnreac
     why = why_not or f"the broker at {broker.shown} did not answer within {limit_s:g} s"
     if why == NO_BROKER_THERE:
         return BrokerUnreachable(f"there is no broker at {broker.shown}: {why}")
+    if NO_TLS_THERE in why or ONLY_TLS_THERE in why:
+        return BrokerUnreachable(why)
     if "cannot reach" not in why and why_not:  # it was there, and closed the door
         return BrokerUnreachable(
             f"the broker at {broker.shown} closed the connection at once ({why}): "

@@ -64,4 +64,8 @@ def check_own(host: str) -> None:
 
 
 def only_this_machine(host: str) -> bool:
-    return host in LOOPBACK
+    """Whether no other machine reaches what listens on `host`."""
+    try:
+        return host in LOOPBACK or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

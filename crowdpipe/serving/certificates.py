@@ -21,11 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from broker_config.private_file import make_private_folder, write_private
+from crowdpipe.home import AUTHORITY_NAME, TLS_FOLDER
 from wire.authority import fingerprint_of
 from wire.errors import OperatorError
 
-FOLDER = "tls"
-AUTHORITY = "authority.pem"
 AUTHORITY_DAYS = 30 * 365
 SERVER_DAYS = 365
 RENEW_DAYS = 30
@@ -43,11 +42,11 @@ class Certificates:
 
     @classmethod
     def of(cls, home: Path) -> Certificates:
-        return cls(home / FOLDER)
+        return cls(home / TLS_FOLDER)
 
     @property
     def authority(self) -> Path:
-        return self.folder / AUTHORITY
+        return self.folder / AUTHORITY_NAME
 
     @property
     def authority_key(self) -> Path:

@@ -34,7 +34,7 @@ def add_user(home: Path, name: str, role: Role) -> BrokerUrl | None:
     record = read_up(home)
     if record is None:
         return None
-    served = record.url
+    served = record.told
     # Somebody else's broker whose address has a login: everybody has that one.
     own = served.user is None or Credentials(home).get(served.user) is not None
     url = served.login(user.name, user.secret) if own else served
