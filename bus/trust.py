@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wire.authority import fingerprint_of, is_fingerprint
+from wire.broker_url import BrokerUrl
 from wire.errors import InvalidSettings, Untrusted
 
 if TYPE_CHECKING:
@@ -138,6 +140,20 @@ class Trust:
         )
 
 
+def told_elsewhere(url: BrokerUrl) -> BrokerUrl:
+    """An authority's file is of no use on another machine: its fingerprint is. Raises
+    `InvalidSettings`."""
+    import ssl
+
+    if url.authority is None or is_fingerprint(url.authority):
+        return url
+    try:
+        certificate = ssl.PEM_cert_to_DER_cert(Path(url.authority).read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise _unusable(url.authority, error) from None
+    return replace(url, authority=fingerprint_of(certificate))
+
+
 def is_no_tls(error: Exception) -> bool:
     """Whether a handshake failed in the ways of one who speaks no TLS: an answer that is none, or
     the connection closed on our first words."""
@@ -151,10 +167,14 @@ def _load(context: ssl.SSLContext, file: Path) -> None:
     try:
         context.load_verify_locations(cafile=file)
     except OSError as error:  # which an `SSLError` is
-        raise InvalidSettings(
-            f"the authority {file} cannot be used ({error.strerror or error}); give the file "
-            "tls/authority.pem of the desk's home"
-        ) from None
+        raise _unusable(file, error) from None
+
+
+def _unusable(file: Path | str, error: Exception) -> InvalidSettings:
+    return InvalidSettings(
+        f"the authority {file} cannot be used ({getattr(error, 'strerror', None) or error}); give "
+        "the file tls/authority.pem of the desk's home"
+    )
 
 
 def _chain_of(host: str, port: int) -> list[bytes]:

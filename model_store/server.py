@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -20,6 +23,7 @@ from model_store.blobs import FolderBlobs
 from model_store.connection_limits import ConnectionLimits
 from model_store.http_protocol import HttpProtocol
 from model_store.manifests import Manifests
+from model_store.tls_door import TlsDoor
 from wire.errors import OperatorError, PortTaken, StoreUnreachable, TimedOut
 
 START_LIMIT_S = 10.0
@@ -49,6 +53,7 @@ class StoreServer:
         self.manifests = Manifests(folder, self.blobs)
         self._authorise = authorise
         self._certificate = certificate
+        self._context: ssl.SSLContext | None = None
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -70,10 +75,11 @@ class StoreServer:
         """Serve. Raises `PortTaken`, or `StoreUnreachable` if it cannot be started."""
         if self._server is not None:
             return
+        self._context = None if self._certificate is None else _context(self._certificate)
         listener = take_port(self.host, self.port)
         self.port = listener.getsockname()[1]
         app = create_app(self.blobs, self.manifests, self._authorise)
-        server = _Server(_configuration(app, self._certificate))
+        server = _Server(_configuration(app, self._context))
         thread = threading.Thread(
             target=server.run, args=([listener],), name="model-store", daemon=True
         )
@@ -88,8 +94,8 @@ class StoreServer:
 
     def reload(self) -> None:
         """Show the certificate as its file has it now to whoever connects from here on."""
-        if self._server is not None and self._certificate is not None:
-            self._server.show(self._certificate)
+        if self._server is not None and self._context is not None:
+            self._server.call(self._context.load_cert_chain, self._certificate)
 
     def stop(self) -> None:
         """Stop serving; downloads get a few seconds to finish. Twice does nothing."""
@@ -126,9 +132,10 @@ class _Server(uvicorn.Server):
         self.ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def show(self, certificate: Path) -> None:
-        if self._loop is not None and self.config.ssl is not None:
-            self._loop.call_soon_threadsafe(self.config.ssl.load_cert_chain, certificate)
+    def call(self, what: Callable[..., object], *arguments: object) -> None:
+        """In its thread, soon."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(what, *arguments)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -140,19 +147,33 @@ class _Server(uvicorn.Server):
             self.ready.set()
 
 
-def _configuration(app: object, certificate: Path | None) -> uvicorn.Config:
-    limits: ConnectionLimits[HttpProtocol] = ConnectionLimits()
+def _context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate)
+    except OSError as error:  # which an `SSLError` is
+        raise OperatorError(
+            f"the store cannot serve with {certificate}: {error.strerror or error}; give a file of "
+            "certificate, chain and key"
+        ) from None
+    return context
+
+
+def _configuration(app: object, context: ssl.SSLContext | None) -> uvicorn.Config:
+    limits: ConnectionLimits[Any] = ConnectionLimits()
+    protocol = partial(HttpProtocol, limits)
+    door = protocol if context is None else partial(TlsDoor, limits, context, protocol)
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
         log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
-        http=partial(HttpProtocol, limits),  # type: ignore[arg-type]  # called as a class is
+        http=door,  # type: ignore[arg-type]  # called as a class is
         backlog=AT_ONCE,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=FAREWELL_S,
-        ssl_certfile=certificate,  # TLS 1.2 at least, as Python has it
     )
 
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from broker_config.private_file import make_private_folder, write_private
-from crowdpipe.home import AUTHORITY_NAME, TLS_FOLDER
+from crowdpipe.home import AUTHORITY_KEY, AUTHORITY_NAME, TLS_FOLDER
 from wire.authority import fingerprint_of
 from wire.errors import OperatorError
 
@@ -50,7 +50,7 @@ class Certificates:
 
     @property
     def authority_key(self) -> Path:
-        return self.folder / "authority.key"
+        return self.folder / AUTHORITY_KEY
 
     @property
     def server(self) -> Path:
@@ -67,7 +67,7 @@ class Certificates:
         now = now or datetime.datetime.now(datetime.UTC)
         make_private_folder(self.folder)
         wanted = sorted({_plain(name) for name in names})
-        if not self.authority.exists() or not self.authority_key.exists():
+        if not self.authority.exists():
             self._make_authority(now)
         elif self._serves(wanted, now):
             return False
@@ -103,6 +103,8 @@ class Certificates:
 
     def _make_server(self, names: list[str], now: datetime.datetime) -> None:
         authority, signs = _read(self.authority), _read_key(self.authority_key)
+        if authority.public_key() != signs.public_key():
+            raise _unreadable(self.authority_key, "it is another authority's")
         key = ec.generate_private_key(ec.SECP256R1())
         number = x509.random_serial_number()
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signs.public_key())

@@ -16,10 +16,18 @@ from pathlib import Path
 from typing import IO
 
 from broker_config.credentials import FILE_NAME as USERS
-from broker_config.private_file import PRIVATE
+from broker_config.private_file import PRIVATE, make_private_folder
 from crowdpipe.home import hold_home
 from crowdpipe.serving.additions import adding
-from crowdpipe.serving.backup import BLOBS, FORMAT, HEAD, JOURNAL_MEMBER, MANIFESTS, BackupHead
+from crowdpipe.serving.backup import (
+    AUTHORITY_MEMBERS,
+    BLOBS,
+    FORMAT,
+    HEAD,
+    JOURNAL_MEMBER,
+    MANIFESTS,
+    BackupHead,
+)
 from crowdpipe.serving.stores import ServedStore
 from model_store.blobs import FolderBlobs
 from model_store.manifests import MAX_MANIFEST_NBYTES, Manifests
@@ -101,7 +109,20 @@ def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
     set_aside(journal_at, "replaced")
     if (folder / JOURNAL).exists():
         (folder / JOURNAL).rename(journal_at)
+    _restore_authority(head, home, folder)
     return head
+
+
+def _restore_authority(head: BackupHead, home: Path, folder: Path) -> None:
+    """What the server shows is made anew at the next start, when it is signed by another."""
+    for name in AUTHORITY_MEMBERS:
+        if name in head.digests:
+            taken, at = folder / Path(name).name, home / name
+            make_private_folder(at.parent)
+            taken.chmod(PRIVATE)
+            if at.exists():
+                set_aside(at, "replaced")
+            taken.rename(at)
 
 
 def _head(tar: tarfile.TarFile) -> BackupHead:
@@ -114,7 +135,8 @@ def _head(tar: tarfile.TarFile) -> BackupHead:
         raise UserError(f"the backup's first member cannot be read: {error}") from None
     if head.format != FORMAT:
         raise UserError(f"the backup has format {head.format}; this program reads {FORMAT}")
-    if USERS not in head.digests or not head.digests.keys() <= {USERS, JOURNAL_MEMBER}:
+    known = {USERS, JOURNAL_MEMBER, *AUTHORITY_MEMBERS}
+    if USERS not in head.digests or not head.digests.keys() <= known:
         raise UserError("the backup lists other things than a backup has")
     return head
 

@@ -97,6 +97,14 @@ def test_a_damaged_authority_is_told_and_never_replaced_by_itself(made: Certific
         made.ensure(NAMES, NOW)
 
 
+def test_a_key_that_is_not_the_authoritys_signs_nothing(made: Certificates, tmp_path: Path):
+    other = Certificates.of(tmp_path / "other")
+    other.ensure(NAMES, NOW)
+    made.authority_key.write_bytes(other.authority_key.read_bytes())
+    with pytest.raises(OperatorError, match="another authority's"):
+        made.ensure([*NAMES, "10.0.0.7"], NOW)
+
+
 def test_a_desk_is_reached_by_its_names_and_addresses():
     names = names_of_desk("0.0.0.0")
     assert {"localhost", "127.0.0.1", "::1"} <= set(names)
