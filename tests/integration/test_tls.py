@@ -39,6 +39,7 @@ from wire.errors import BrokerUnreachable, StoreUnreachable, Untrusted
 
 LIMIT_S = 60.0
 LOOPBACK = "127.0.0.1"
+ROWS = 20_000
 StartAgent = Callable[..., AgentProcess]
 
 
@@ -57,13 +58,13 @@ class SecuredDesk:
         return url
 
     def run_once(self, broker: BrokerUrl | str) -> None:
-        """A model of one layer through whichever agent is there."""
+        """A model of one layer through whichever agent is there, with frames of 2 MB."""
         file = save(mlp(1, 0), self.home / "m.onnx")
         with open_store(self.home) as store:
-            add_model(store, file, "m", CutWishes(segments=1))
-        feeds = {"x": np.ones((1, WIDTH), np.float32)}
+            add_model(store, file, "m", CutWishes(segments=1, max_shape={"batch": ROWS}))
+        feeds = {"x": np.ones((ROWS, WIDTH), np.float32)}
         with crowdpipe.Session("m", broker) as session:
-            assert session.run(None, feeds)[0].shape == (1, WIDTH)
+            assert session.run(None, feeds)[0].shape == (ROWS, WIDTH)
 
     def __enter__(self) -> SecuredDesk:
         self.system.start()
