@@ -34,6 +34,7 @@ class TlsDoor(asyncio.Protocol):
         self._context = context
         self._make = partial(make, *arguments, **named)
         self._early = bytearray()  # said before we know that the handshake is over
+        self._lost = False
         self._opening: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -46,6 +47,9 @@ class TlsDoor(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._early += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
 
     async def _open(self) -> None:
         try:
@@ -66,6 +70,8 @@ class TlsDoor(asyncio.Protocol):
         self._let_in(secured)
 
     def _let_in(self, secured: asyncio.Transport) -> None:
+        if self._lost:  # between the handshake's end and our learning of it
+            return
         inside = self._make()
         secured.set_protocol(inside)
         inside.connection_made(secured)

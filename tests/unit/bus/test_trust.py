@@ -193,3 +193,34 @@ def test_where_nobody_listens_nothing_is_said_of_tls():
         port = listener.getsockname()[1]
     assert not speaks_tls(HOST, port)
     assert not is_no_tls(ConnectionRefusedError())
+
+
+class Link:
+    """As Python 3.13 has it, or 3.11, or one that has neither."""
+
+    def __init__(self, chain: list[bytes] | None = None, inside: object = None) -> None:
+        if chain is not None:
+            self.get_unverified_chain = lambda: chain
+        self._sslobj = inside
+
+
+class Inside:
+    """What 3.11 and 3.12 have."""
+
+    def __init__(self, pem: str) -> None:
+        self._pem = pem
+
+    def get_unverified_chain(self) -> list[Inside]:
+        return [self]
+
+    def public_bytes(self) -> str:
+        return self._pem
+
+
+def test_the_chain_is_read_as_each_python_tells_it(desk: Certificates):
+    pem = desk.authority.read_text()
+    der = ssl.PEM_cert_to_DER_cert(pem)
+    assert module._unverified_chain(Link([der])) == [der]
+    assert module._unverified_chain(Link(None, Inside(pem))) == [der]
+    with pytest.raises(Untrusted, match="give its file"):
+        module._unverified_chain(Link())

@@ -115,3 +115,11 @@ def test_bounds_are_numbers_of_bytes():
     assert read({**FLAGS, "hold_nbytes": "5000000"}).hold_nbytes == 5_000_000
     with pytest.raises(InvalidSettings, match="hold_nbytes"):
         read({**FLAGS, "hold_nbytes": "much"})
+
+
+def test_one_authority_vouches_for_broker_and_store():
+    both = read({**FLAGS, "broker": "mqtts://o:s@desk", "authority": "/a.pem"})
+    assert (both.authority, both.broker.authority) == (Path("/a.pem"), "/a.pem")
+    plain = read({**FLAGS, "authority": "/a.pem"})
+    assert (plain.authority, plain.broker.authority) == (Path("/a.pem"), None)
+    assert read().authority is None
