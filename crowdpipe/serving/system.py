@@ -58,9 +58,9 @@ _log = logging.getLogger("crowdpipe.up")
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
     """`host` is where broker and store listen; port 0 picks a free one. With `broker`, that one
-    is used and none is started. `tls`: both speak TLS alone; None: unless only this machine reaches
-    them. Devices that were not heard of for `forget_after_days` while this
-    ran are forgotten; 0 keeps them."""
+    is used and none is started. `tls`: both speak TLS alone; None: unless only this machine
+    reaches them. Devices that were not heard of for `forget_after_days` while this ran are
+    forgotten; 0 keeps them."""
 
     home: Path
     host: str = LOOPBACK
@@ -130,9 +130,12 @@ class System:
         _told_which(self.store.start, "--store-port")
         stack.callback(self.store.stop)
         self._start_orchestrator(stack)
-        told = self.outside if settings.broker is None and self.certificates else None
-        write_up(settings.home, self.url_for(CLIENT), self._told_base(), told)
+        self._write_up()
         stack.callback(remove_up, settings.home)
+
+    def _write_up(self) -> None:
+        told = self.outside if self.settings.broker is None and self.certificates else None
+        write_up(self.settings.home, self.url_for(CLIENT), self._told_base(), told)
 
     def _certificate(self) -> Path | None:
         """The file to serve with, which names all by which this desk is reached."""
@@ -242,6 +245,7 @@ class System:
             if not self._unshown:
                 return
             self.broker.reload()
+            self._write_up()  # phones that are added from here on are told the new address
         except OperatorError as error:  # no reason to end what serves
             _log.warning("the certificate for this desk's addresses now is not in use: %s", error)
             return

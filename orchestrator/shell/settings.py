@@ -46,8 +46,9 @@ class OrchestratorSettings:
     """`home` is the folder of the journal: `orchestrator` in the home folder that people name.
     `store` is where the orchestrator reaches the store; `store_base` is what devices are told:
     without a host, the broker's as each device reaches it. Without a login of its own the store is
-    read with the broker's. Over TLS both prove themselves by the certificate in the file
-    `authority`, else by one that the system knows. `hold_nbytes` bounds frames that came and are
+    read with the broker's. Over TLS the store proves itself by the certificate in the file
+    `authority`, else by one that the system knows; the broker by what its address names.
+    `hold_nbytes` bounds frames that came and are
     not stored yet, `journal_limit_nbytes` the journal (None: the disk does)."""
 
     broker: BrokerUrl
@@ -75,8 +76,6 @@ def make_settings(
 ) -> OrchestratorSettings:
     """Settings from addresses as people write them. Raises `InvalidUrl` or `InvalidSettings`."""
     login = parse_url(broker)
-    if login.tls and login.authority is None and authority is not None:
-        login = dataclasses.replace(login, authority=str(authority))
     plain, user, secret = _split_store(store)
     return OrchestratorSettings(
         broker=login,
@@ -136,12 +135,13 @@ def _settings(plain: dict[str, Any], options: dict[str, Any]) -> OrchestratorSet
     log = str(plain.get("log") or "info")
     if log not in LOG_LEVELS:
         raise InvalidSettings(f"log {log!r} is none of {', '.join(LOG_LEVELS)}")
+    authority = Path(str(plain["authority"])).expanduser() if plain.get("authority") else None
     return make_settings(
-        str(plain["broker"]),
+        _vouched_for(str(plain["broker"]), authority),
         str(plain["store"]),
         Path(str(plain.get("home") or Path.home() / ".crowdpipe")).expanduser() / JOURNAL_FOLDER,
         str(plain["store_base"]) if plain.get("store_base") else None,
-        authority=Path(str(plain["authority"])).expanduser() if plain.get("authority") else None,
+        authority=authority,
         hold_nbytes=_nbytes(plain, "hold_nbytes") or REASSEMBLY_NBYTES,
         journal_limit_nbytes=_nbytes(plain, "journal_limit_nbytes"),
         control_root=str(plain.get("control_root") or CONTROL_ROOT),
@@ -149,6 +149,14 @@ def _settings(plain: dict[str, Any], options: dict[str, Any]) -> OrchestratorSet
         log=log,
         options=_options(options),
     )
+
+
+def _vouched_for(broker: str, authority: Path | None) -> str:
+    """One who sets up all by hand has one authority for broker and store, unless they say so."""
+    url = parse_url(broker)
+    if authority is None or not url.tls or url.authority is not None:
+        return broker
+    return str(dataclasses.replace(url, authority=str(authority)))
 
 
 def _nbytes(plain: dict[str, Any], name: str) -> int | None:

@@ -123,3 +123,9 @@ def test_one_authority_vouches_for_broker_and_store():
     plain = read({**FLAGS, "authority": "/a.pem"})
     assert (plain.authority, plain.broker.authority) == (Path("/a.pem"), None)
     assert read().authority is None
+
+
+def test_a_brokers_address_names_its_own_authority():
+    """As with a broker of somebody else's, which the desk's authority knows nothing of."""
+    made = make_settings("mqtts://o:s@far", "https://desk:1", Path("/h"), authority=Path("/a.pem"))
+    assert (made.authority, made.broker.authority) == (Path("/a.pem"), None)
