@@ -20,7 +20,6 @@ from broker_config.credentials import Credentials
 from crowdpipe.home import HomeTaken, hold_home
 from crowdpipe.serving import backup
 from crowdpipe.serving.backup import back_up
-from crowdpipe.serving.certificates import Certificates
 from crowdpipe.serving.restore import restore
 from model_store.blobs import FolderBlobs
 from model_store.manifests import Manifests
@@ -36,10 +35,6 @@ from wire.record import encode
 
 LIMIT_S = 20.0
 FRAME = bytes(range(256)) * 8
-
-
-def authority_of(home: Path) -> bytes:
-    return Certificates.of(home).authority.read_bytes()
 
 
 def journal_of(home: Path) -> Path:
@@ -393,27 +388,3 @@ def test_a_home_without_a_journal_says_so_in_its_backup(tmp_path: Path):
     (tmp_path / "home" / "orchestrator").mkdir()
     Journal(journal_of(tmp_path / "home")).close()
     assert back_up(tmp_path / "home", tmp_path / "c.tar").with_journal
-
-
-def test_devices_know_a_restored_desk_by_the_same_authority(home: Path, tmp_path: Path):
-    Certificates.of(home).ensure(["127.0.0.1"])
-    back_up(home, tmp_path / "b.tar")
-    elsewhere = tmp_path / "elsewhere"
-    restore(tmp_path / "b.tar", elsewhere)
-    assert authority_of(elsewhere) == authority_of(home)
-    again = Certificates.of(elsewhere)
-    assert again.ensure(["10.0.0.1"]), "the server's certificate is the new machine's own"
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in again.folder.iterdir()}
-    assert set(modes.values()) == {0o600}
-    assert again.fingerprint == Certificates.of(home).fingerprint
-
-
-def test_the_authority_of_a_backup_takes_the_place_of_the_homes_own(home: Path, tmp_path: Path):
-    Certificates.of(home).ensure(["127.0.0.1"])
-    back_up(home, tmp_path / "b.tar")
-    kept = authority_of(home)
-    other = tmp_path / "other"
-    Certificates.of(other).ensure(["127.0.0.1"])
-    restore(tmp_path / "b.tar", other)
-    assert authority_of(other) == kept
-    assert Certificates.of(other).ensure(["127.0.0.1"]), "what the other authority signed is no use"

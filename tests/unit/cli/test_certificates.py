@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from broker_config.credentials import Credentials
 from crowdpipe.serving.addresses import names_of_desk
+from crowdpipe.serving.backup import back_up
 from crowdpipe.serving.certificates import RENEW_DAYS, SERVER_DAYS, Certificates, names_in
+from crowdpipe.serving.restore import restore
 from wire.authority import is_fingerprint
 from wire.errors import OperatorError
 
@@ -25,6 +28,18 @@ def made(tmp_path: Path) -> Certificates:
     certificates = Certificates.of(tmp_path)
     assert certificates.ensure(NAMES, NOW)
     return certificates
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """One that can be backed up."""
+    home = tmp_path / "home"
+    Credentials(home).add("phone", "device")
+    return home
+
+
+def authority_of(home: Path) -> bytes:
+    return Certificates.of(home).authority.read_bytes()
 
 
 def server_of(certificates: Certificates) -> x509.Certificate:
@@ -111,3 +126,27 @@ def test_a_desk_is_reached_by_its_names_and_addresses():
     assert any(name.endswith(".local") for name in names)
     assert "0.0.0.0" not in names
     assert "desk.example" in names_of_desk("desk.example")
+
+
+def test_devices_know_a_restored_desk_by_the_same_authority(home: Path, tmp_path: Path):
+    Certificates.of(home).ensure(["127.0.0.1"])
+    back_up(home, tmp_path / "b.tar")
+    elsewhere = tmp_path / "elsewhere"
+    restore(tmp_path / "b.tar", elsewhere)
+    assert authority_of(elsewhere) == authority_of(home)
+    again = Certificates.of(elsewhere)
+    assert again.ensure(["10.0.0.1"]), "the server's certificate is the new machine's own"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in again.folder.iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert again.fingerprint == Certificates.of(home).fingerprint
+
+
+def test_the_authority_of_a_backup_takes_the_place_of_the_homes_own(home: Path, tmp_path: Path):
+    Certificates.of(home).ensure(["127.0.0.1"])
+    back_up(home, tmp_path / "b.tar")
+    kept = authority_of(home)
+    other = tmp_path / "other"
+    Certificates.of(other).ensure(["127.0.0.1"])
+    restore(tmp_path / "b.tar", other)
+    assert authority_of(other) == kept
+    assert Certificates.of(other).ensure(["127.0.0.1"]), "what the other authority signed is no use"
