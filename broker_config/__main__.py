@@ -42,6 +42,13 @@ def arguments() -> argparse.Namespace:
         help="a second port for devices alone, where none can take another's client id",
     )
     parser.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="FILE",
+        help="speak TLS, with this chain and key; without it, whoever is in the network can read "
+        "everything",
+    )
+    parser.add_argument(
         "--user",
         action="append",
         default=[],
@@ -67,7 +74,12 @@ def serve(options: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     broker = MosquittoBroker(
-        options.home, credentials, options.host, options.port, device_port=options.device_port
+        options.home,
+        credentials,
+        options.host,
+        options.port,
+        device_port=options.device_port,
+        certificate=options.certificate,
     )
     with broker:
         print(f"{broker.describe()}; users in {credentials.path}", flush=True)

@@ -16,7 +16,12 @@ class Broker(Protocol):
 
     @property
     def url(self) -> BrokerUrl:
-        """Where to connect from this machine, without a user. Known after `start`."""
+        """Where the desk itself connects, without a user. Known after `start`."""
+
+    @property
+    def outside(self) -> BrokerUrl:
+        """Where all others do: the same, unless the broker speaks TLS and the desk has a plain
+        door of its own."""
 
     @property
     def packet_limit_nbytes(self) -> int | None:
@@ -33,7 +38,8 @@ class Broker(Protocol):
         """Return once it lets users in; raises `PortTaken` or `BrokerUnreachable`."""
 
     def reload(self) -> None:
-        """Return once users added since are let in and those removed are not."""
+        """Return once users added since are let in and those removed are not; a certificate that
+        was replaced is read again."""
 
     def stop(self) -> None:
         """End it, if we started it. Stopping twice does nothing."""

@@ -21,16 +21,25 @@ def choose_broker(
     host: str = "127.0.0.1",
     port: int = 0,
     topics: Topics | None = None,
+    certificate: Path | None = None,
 ) -> Broker:
     """The broker to use, not started yet; its `describe()` says which one it is.
 
-    Raises `InvalidUrl`, or `BrokerUnreachable` if there is none at all.
+    With `certificate`, a broker that we start speaks TLS. Raises `InvalidUrl`, or
+    `BrokerUnreachable` if there is none at all, or none that speaks it.
     """
     if url is not None:
         return ExternalBroker(parse_url(url))
     program = find_mosquitto()
     if program is not None:
-        return MosquittoBroker(home, credentials, host, port, topics=topics, program=program)
+        return MosquittoBroker(
+            home, credentials, host, port, topics=topics, program=program, certificate=certificate
+        )
+    if embedded_is_there() and certificate is not None:
+        raise BrokerUnreachable(
+            "the embedded broker does not speak TLS, without which nothing is opened to a network: "
+            "install Mosquitto 2 (if it is: put its folder, often /usr/sbin, on the PATH)"
+        )
     if embedded_is_there():
         return EmbeddedBroker(home, credentials, host, port)
     raise BrokerUnreachable(

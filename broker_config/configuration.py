@@ -11,6 +11,8 @@ from pathlib import Path
 
 from wire.errors import InvalidName
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
@@ -34,11 +36,16 @@ class Listener:
     """Where the broker listens. `device_port` is a second door for devices alone: there the
     client id is the user name, so that no device can disconnect another by claiming its id.
     On the first door, where one user has several sessions, it could (though never read or write
-    in the other's name)."""
+    in the other's name).
+
+    With `certificate` (a file that holds chain and key) these speak TLS alone, and `inside_port` is
+    a plain door on loopback for the desk itself."""
 
     host: str
     port: int
     device_port: int | None = None
+    certificate: Path | None = None
+    inside_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,11 @@ class Files:
     @property
     def access_list(self) -> Path:
         return self.folder / "access"
+
+    @property
+    def inside_port(self) -> Path:
+        """The plain door's port, as it was last."""
+        return self.folder / "inside-port"
 
     @property
     def log(self) -> Path:
@@ -104,8 +116,18 @@ def configuration(
 
 
 def _listener_lines(listener: Listener) -> list[str]:
-    lines = [f"listener {listener.port} {listener.host}"]
+    secured = _tls_lines(listener.certificate)
+    lines = [f"listener {listener.port} {listener.host}", *secured]
     if listener.device_port is not None:
-        lines.append(f"listener {listener.device_port} {listener.host}")
+        lines += [f"listener {listener.device_port} {listener.host}", *secured]
         lines.append("use_username_as_clientid true")
+    if listener.inside_port is not None:
+        lines.append(f"listener {listener.inside_port} {LOOPBACK}")
     return lines
+
+
+def _tls_lines(certificate: Path | None) -> list[str]:
+    """Of one listener. `tlsv1.2` is the least: 1.3 is spoken with whoever can."""
+    if certificate is None:
+        return []
+    return [f"certfile {certificate}", f"keyfile {certificate}", "tls_version tlsv1.2"]

@@ -129,6 +129,10 @@ class EmbeddedBroker:
         return BrokerUrl(self.host, self._port)
 
     @property
+    def outside(self) -> BrokerUrl:
+        return self.url
+
+    @property
     def packet_limit_nbytes(self) -> int | None:
         return self._limits.payload_nbytes
 

@@ -23,6 +23,10 @@ class ExternalBroker:
         return self._url
 
     @property
+    def outside(self) -> BrokerUrl:
+        return self._url
+
+    @property
     def packet_limit_nbytes(self) -> int | None:
         """Unknown before connecting: CONNACK announces it."""
         return None

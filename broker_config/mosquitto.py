@@ -3,6 +3,10 @@
 Writes the configuration, the passwords and the access list into `<home>/broker`, starts the
 program and returns once it lets a user in. Everything it says is in `<home>/broker/broker.log`.
 Always with credentials and the access list, on loopback too.
+
+With a certificate it speaks TLS on its port, and plainly on another that only this machine reaches:
+every frame passes the orchestrator twice, and TLS would take a third of what the broker can carry
+(measured) to hide it from nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from broker_config.access import access_list
 from broker_config.child_process import Child
 from broker_config.configuration import (
     DEFAULT_LIMITS,
+    LOOPBACK,
     BrokerLimits,
     Files,
     Listener,
@@ -27,7 +32,7 @@ from broker_config.credentials import Credentials
 from broker_config.doorkeeper import DOORKEEPER, doorkeeper_secret
 from broker_config.launch import START_LIMIT_S, await_welcome, on_a_port
 from broker_config.password_file import password_file
-from broker_config.port import reachable_host
+from broker_config.port import free_port, port_is_free, reachable_host
 from broker_config.private_file import make_private_folder, write_private
 from broker_config.url import BrokerUrl
 from wire.errors import BrokerUnreachable
@@ -44,7 +49,8 @@ def find_mosquitto() -> Path | None:
 
 
 class MosquittoBroker:
-    """One Mosquitto. `port` 0 takes a free one, which is kept over a restart."""
+    """One Mosquitto. `port` 0 takes a free one, which is kept over a restart. `certificate` is a
+    file of chain and key."""
 
     name = PROGRAM
 
@@ -59,10 +65,11 @@ class MosquittoBroker:
         topics: Topics | None = None,
         limits: BrokerLimits = DEFAULT_LIMITS,
         program: Path | None = None,
+        certificate: Path | None = None,
     ) -> None:
         self._files = Files(make_private_folder(home / "broker").resolve())
         self._credentials = credentials
-        self._listener = Listener(host, port, device_port)
+        self._listener = Listener(host, port, device_port, certificate)
         self._topics = Topics() if topics is None else topics
         self._limits = limits
         self._program = program or find_mosquitto() or Path(PROGRAM)
@@ -78,12 +85,16 @@ class MosquittoBroker:
 
     @property
     def url(self) -> BrokerUrl:
-        return BrokerUrl(self.host, self.port)
+        return _door(self._listener)
+
+    @property
+    def outside(self) -> BrokerUrl:
+        return BrokerUrl(self.host, self.port, tls=self._listener.certificate is not None)
 
     @property
     def device_url(self) -> BrokerUrl:
         """The devices' own door where there is one, else the common one."""
-        return BrokerUrl(self.host, self._listener.device_port or self.port)
+        return replace(self.outside, port=self._listener.device_port or self.port)
 
     @property
     def packet_limit_nbytes(self) -> int | None:
@@ -99,11 +110,12 @@ class MosquittoBroker:
 
     def url_for(self, user: str) -> BrokerUrl:
         known = self._credentials.need(user)
-        where = self.device_url if known.role == "device" else self.url
+        own = known.role == "device" and self._listener.device_port is not None
+        where = self.device_url if own else self.url
         return where.login(user, known.secret)
 
     def describe(self) -> str:
-        return f"{TITLE} ({self._program}) at {self.url.shown}, its log in {self.log}"
+        return f"{TITLE} ({self._program}) at {self.outside.shown}, its log in {self.log}"
 
     @property
     def running(self) -> bool:
@@ -114,11 +126,11 @@ class MosquittoBroker:
             self._child = on_a_port(self._listener.host, self.port, self._start_on)
 
     def _start_on(self, port: int) -> Child:
-        listener = replace(self._listener, port=port)
+        listener = replace(self._listener, port=port, inside_port=self._inside_port(port))
         account = pwd.getpwuid(os.getuid()).pw_name
         text = configuration(listener, self._files, account, self._limits)
         write_private(self._files.configuration, text.encode())
-        door = BrokerUrl(self.host, port).login(DOORKEEPER, self._write_users())
+        door = _door(listener).login(DOORKEEPER, self._write_users())
         child = Child([str(self._program), "-c", str(self._files.configuration)], self.log)
         child.start()
         try:
@@ -127,7 +139,24 @@ class MosquittoBroker:
             child.stop()
             raise
         self._listener = listener
+        self._remember(listener.inside_port)
         return child
+
+    def _inside_port(self, port: int) -> int | None:
+        """The same as before where that can be, so that programs here find it again."""
+        if self._listener.certificate is None:
+            return None
+        try:
+            known = int(self._files.inside_port.read_text())
+        except (OSError, ValueError):
+            known = port
+        if known != port and port_is_free(LOOPBACK, known):
+            return known
+        return free_port(LOOPBACK)
+
+    def _remember(self, inside_port: int | None) -> None:
+        if inside_port is not None:
+            write_private(self._files.inside_port, b"%d\n" % inside_port)
 
     def _write_users(self) -> str:
         """Passwords and access list of the users as they are now; the doorkeeper's secret."""
@@ -169,3 +198,10 @@ class MosquittoBroker:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+
+
+def _door(listener: Listener) -> BrokerUrl:
+    """Where the desk itself knocks."""
+    if listener.inside_port is not None:
+        return BrokerUrl(LOOPBACK, listener.inside_port)
+    return BrokerUrl(reachable_host(listener.host), listener.port)

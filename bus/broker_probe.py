@@ -9,8 +9,9 @@ needs the standard library only. All else is the work of `bus.connection`.
 from __future__ import annotations
 
 import socket
-import ssl
 
+from bus.tls_probe import speaks_tls
+from bus.trust import NO_TLS_THERE, ONLY_TLS_THERE, Trust, is_no_tls
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import BrokerUnreachable, Refused
 from wire.ids import mint
@@ -27,15 +28,13 @@ DISCONNECT = b"\xe0\x00"
 def knock(url: BrokerUrl, limit_s: float = 5.0) -> None:
     """Return if the broker at `url` lets the URL's user in.
 
-    Raises `Refused` if it answers that it does not, `BrokerUnreachable` if no broker answers.
+    Raises `Refused` if it answers that it does not, `BrokerUnreachable` if no broker answers, and
+    `Untrusted` if it cannot prove to be the one that the address names.
     """
     try:
         code = _connack_code(url, limit_s)
     except OSError as error:
-        raise BrokerUnreachable(
-            f"no broker answers at {url.shown}: {error.strerror or error}; check that it runs, "
-            "and its address"
-        ) from None
+        raise _unanswered(url, error) from None
     if code in BAD_LOGIN_CODES:
         raise Refused(f"the broker at {url.shown} refused the user name or secret")
     if code in OLD_VERSION_CODES:
@@ -46,9 +45,16 @@ def knock(url: BrokerUrl, limit_s: float = 5.0) -> None:
         raise BrokerUnreachable(f"the broker at {url.shown} refused to connect (code {code})")
 
 
+def _unanswered(url: BrokerUrl, error: OSError) -> BrokerUnreachable:
+    why = f"{error.strerror or error}; check that it runs, and its address"
+    if not url.tls and isinstance(error, ConnectionError) and speaks_tls(url.host, url.port):
+        why = ONLY_TLS_THERE
+    return BrokerUnreachable(f"no broker answers at {url.shown}: {why}")
+
+
 def _connack_code(url: BrokerUrl, limit_s: float) -> int:
     with socket.create_connection((url.host, url.port), timeout=limit_s) as plain:
-        link = _over_tls(plain, url.host) if url.tls else plain
+        link = _over_tls(plain, url) if url.tls else plain
         with link:
             link.sendall(connect_packet(url.user, url.secret))
             head = _exactly(link, 4)
@@ -59,8 +65,15 @@ def _connack_code(url: BrokerUrl, limit_s: float) -> int:
             return head[3]
 
 
-def _over_tls(plain: socket.socket, host: str) -> socket.socket:
-    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+def _over_tls(plain: socket.socket, url: BrokerUrl) -> socket.socket:
+    trust = Trust(url.authority)
+    try:
+        trust.learn(url.host, url.port)
+        return trust.context.wrap_socket(plain, server_hostname=url.host)
+    except OSError as error:
+        if is_no_tls(error):
+            raise BrokerUnreachable(f"there is no broker at {url.shown}: {NO_TLS_THERE}") from None
+        raise trust.explained(error, f"the broker at {url.shown}", url.host) or error from None
 
 
 def _exactly(link: socket.socket, nbytes: int) -> bytes:

@@ -40,6 +40,7 @@ from bus.pending_publishes import PendingPublishes
 from bus.sending_rate import SendingRate
 from bus.socket_reader import SocketReader
 from bus.subscription_grants import Grants
+from bus.trust import Trust
 from bus.vital_thread import VitalThread
 from bus.waker import Waker
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
@@ -73,6 +74,7 @@ class Connection:
         courier: Courier | None = None,
         link: Link | None = None,
         outbox: Outbox | None = None,
+        trust: Trust | None = None,
         may_wait: Callable[[str], bool] | None = None,
     ) -> None:
         self._broker = broker
@@ -83,7 +85,7 @@ class Connection:
         link = Link() if link is None else link
         self._pending = PendingPublishes(policy, SendingRate(link), outbox)
         self._life = ConnectionLife(policy, lambda: random.uniform(0.75, 1.25))
-        self._client = self._make_client()
+        self._client = self._make_client(trust)
         self._reader = SocketReader(self._client, link, may_wait)
         self._grants = Grants(self._client, first, then)
         self._waker = Waker()
@@ -103,7 +105,7 @@ class Connection:
 
     @property
     def peer_host(self) -> str:
-        """The broker's host as we reach it."""
+        """The broker's host as we reach it: its address; over TLS, by which name it was proved."""
         return self._peer_host
 
     @property
@@ -159,8 +161,8 @@ class Connection:
         self._dialer.close()
         self._waker.close()
 
-    def _make_client(self) -> Client:
-        client = make_client(self._broker, self._client_id)
+    def _make_client(self, trust: Trust | None) -> Client:
+        client = make_client(self._broker, self._client_id, trust)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
@@ -215,9 +217,8 @@ class Connection:
         self._waker.sleep(min(limit_s, self._life.idle_s))
         try:
             self._dialer.proceed()
-        except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or error
-            self._lose(f"cannot reach the broker at {self._broker.shown}: {said}")
+        except (OSError, ValueError, CrowdpipeError) as error:
+            self._life.unreached(self._broker.shown, error, time.monotonic())
 
     def _exchange(self, limit_s: float) -> None:
         link: Any = self._client.socket()
@@ -317,6 +318,7 @@ class Connection:
     def _on_connect(
         self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, said: Properties | None
     ) -> None:
+        self._dialer.answered = True
         if self._life.state is not ConnectionState.CONNECTING:
             return
         if code.is_failure:
@@ -328,17 +330,15 @@ class Connection:
         limits = (self._broker.packet_nbytes, getattr(said, "MaximumPacketSize", None))
         self._packet_nbytes = min((each for each in limits if each is not None), default=None)
         link: Any = self._client.socket()
-        if link is not None:
+        if link is not None and not self._broker.tls:
             self._peer_host = str(link.getpeername()[0])
         if not self._grants.ask():
             self._come_up()
 
     def _turned_away(self, code: ReasonCode) -> None:
         why = f"the broker at {self._broker.shown} refuses us: {code}"
-        if code.value in CREDENTIALS_REFUSED:
-            self._life.refused(why, time.monotonic())
-        else:
-            self._lose(why)
+        known = code.value not in CREDENTIALS_REFUSED
+        (self._life.lost if known else self._life.refused)(why, time.monotonic())
 
     def _on_subscribe(
         self, _client: Any, _data: Any, mid: int, codes: list[ReasonCode], _said: Any

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from bus.connection_policy import ConnectionPolicy
-from wire.errors import CrowdpipeError, Refused
+from wire.errors import CrowdpipeError, Refused, Untrusted
 from wire.lifecycle import Lifecycle, Table
 
 CONNECT_LIMIT_S = 15.0  # from the first byte until every subscription is granted
@@ -125,6 +125,14 @@ class ConnectionLife:
         self.reason, self._refused_since = reason, None
         self.retry_at = now + self._delay_s * self._jitter()
         self._delay_s = min(self._policy.longest_delay_s, 2 * self._delay_s)
+
+    def unreached(self, broker: str, error: Exception, now: float) -> None:
+        """No socket came about. One who never was whom we were told of is not tried again."""
+        if isinstance(error, Untrusted) and not self.resumes:
+            self.failed(error, now)
+            return
+        said = getattr(error, "strerror", None) or error
+        self.lost(f"cannot reach the broker at {broker}: {said}", now)
 
     def refused(self, why: str, now: float) -> None:
         """The broker does not know us, or no more."""

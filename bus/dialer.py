@@ -18,7 +18,10 @@ from bus.buffered_socket import BufferedSocket
 from bus.connection_policy import ConnectionPolicy
 from bus.message_properties import new_properties, properties_of
 from bus.paho_client import Client
+from bus.tls_probe import speaks_tls
+from bus.trust import ONLY_TLS_THERE
 from wire.broker_url import BrokerUrl
+from wire.errors import BrokerUnreachable
 from wire.outbox import Message
 
 KEEPALIVE_S = 60
@@ -27,7 +30,9 @@ SESSION_EXPIRY_S = 300
 
 class Dialer:
     """`wake` is called in the dialing thread when it is done. All else is for the owner's thread.
-    `dials`: an attempt was begun and has not come to its CONNECT yet."""
+    `dials`: an attempt was begun and has not come to its CONNECT yet. `answered`, which the owner
+    sets: to the last CONNECT there was an answer. Without one, the next attempt finds out first
+    whether TLS is all that is spoken there."""
 
     def __init__(
         self,
@@ -44,6 +49,8 @@ class Dialer:
         self._socket: BufferedSocket | None = None
         self._error: Exception | None = None
         self.dials = False
+        self.answered = True
+        self._doubts = False
 
     def begin(self, will: Message | None, resumes: bool) -> None:
         """`resumes`: the broker may have kept our session, and it goes on."""
@@ -61,18 +68,19 @@ class Dialer:
         self.dials = True
         if self._thread is None or not self._thread.is_alive():
             self.close()
+            self._doubts = not (self.answered or self._broker.tls)
             self._thread = threading.Thread(target=self._open, name="dialer", daemon=True)
             self._thread.start()
 
     def proceed(self) -> None:
-        """Say CONNECT, if the socket is there. Raises what opening it raised: `OSError`, and
-        `ValueError` of a host that is no name."""
+        """Say CONNECT, if the socket is there. Raises what opening it raised: `OSError`,
+        `ValueError` of a host that is no name, `BrokerUnreachable` and `Untrusted`."""
         error, link = self._error, self._socket
         self._error = self._socket = None
         if error is not None:
             raise error
         if link is not None:
-            self.dials = False
+            self.dials = self.answered = False
             self._client.connect_through(link)
 
     def close(self) -> None:
@@ -90,6 +98,8 @@ class Dialer:
 
     def _open(self) -> None:
         try:
+            if self._doubts and speaks_tls(self._broker.host, self._broker.port):
+                raise BrokerUnreachable(ONLY_TLS_THERE)
             self._socket = self._client.open_socket()
         except Exception as error:  # for `proceed`
             self._error = error

@@ -23,7 +23,9 @@ from bus.broker_socket import tune
 from bus.buffered_socket import BufferedSocket
 from bus.message_properties import new_properties
 from bus.paho_properties import spare_copies
+from bus.trust import NO_TLS_THERE, Trust, is_no_tls
 from wire.broker_url import BrokerUrl
+from wire.errors import BrokerUnreachable
 
 PUBLISH = 0x30
 MID_NBYTES = 2  # of a packet identifier
@@ -43,8 +45,9 @@ _log = logging.getLogger("crowdpipe.connection")
 
 
 class Client(paho.Client):
-    """Over a socket that reads ahead and writes together."""
+    """Over a socket that reads ahead and writes together; over TLS if there is a `trust`."""
 
+    trust: Trust | None = None
     _opened: BufferedSocket | None = None
 
     def _handle_publish(self) -> MQTTErrorCode:
@@ -106,10 +109,20 @@ class Client(paho.Client):
         return self._packet_queue(PUBLISH, packet, mid, qos, info)
 
     def open_socket(self) -> BufferedSocket:
-        """To the host and port of `connect_async`. Waits; for a thread that may. Raises `OSError`
-        and `ValueError`."""
-        link: Any = super()._create_socket()
+        """To the host and port of `connect_async`. Waits; for a thread that may. Raises `OSError`,
+        `ValueError`, and over TLS `Untrusted` or `BrokerUnreachable`."""
+        link: Any = super()._create_socket() if self.trust is None else self._secured(self.trust)
         return BufferedSocket(link)
+
+    def _secured(self, trust: Trust) -> Any:
+        try:
+            trust.learn(self.host, self.port)
+            return super()._create_socket()
+        except OSError as error:
+            if is_no_tls(error):
+                raise BrokerUnreachable(NO_TLS_THERE) from None
+            where = f"the broker at {self.host}:{self.port}"
+            raise trust.explained(error, where, self.host) or error from None
 
     def connect_through(self, link: BufferedSocket) -> None:
         """Say CONNECT over it."""
@@ -135,14 +148,16 @@ class Client(paho.Client):
         return self.open_socket() if self._opened is None else self._opened
 
 
-def make_client(broker: BrokerUrl, client_id: str) -> Client:
-    """A client that has not connected yet."""
+def make_client(broker: BrokerUrl, client_id: str, trust: Trust | None = None) -> Client:
+    """A client that has not connected yet. Raises `InvalidSettings` of an authority that is none;
+    `trust` stands for the one that the address names."""
     spare_copies()
     client = Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
     if broker.user is not None:
         client.username_pw_set(broker.user, broker.secret)
     if broker.tls:
-        client.tls_set()
+        client.trust = trust or Trust(broker.authority)
+        client.tls_set_context(client.trust.context)
     client.max_inflight_messages = 0  # the window is the outbox's
     client.suppress_exceptions = True  # should one of ours slip through; each is logged by us
     client.on_socket_open = lambda _client, _data, link: tune(link)

@@ -37,6 +37,7 @@ from wire.errors import (
     TooLarge,
     UnknownModel,
     UnknownRun,
+    Untrusted,
     UserError,
 )
 
@@ -72,5 +73,6 @@ __all__ = [
     "TooLarge",
     "UnknownModel",
     "UnknownRun",
+    "Untrusted",
     "UserError",
 ]

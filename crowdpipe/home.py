@@ -1,16 +1,17 @@
 """The home folder, and what is served from it: `up.json`, written by `crowdpipe up`.
 
 Says where a person's programs find the broker when they name none: the environment variable
-`CROWDPIPE_BROKER`, else the file. The file holds secrets, so its owner alone may read it (0600).
-It counts as long as its writer holds the home's lock, which ends with it however it ends; whether
-the broker that it names answers is for whoever connects to find out.
+`CROWDPIPE_BROKER`, else the file. Which authority vouches for a broker elsewhere its address says,
+else the file that `CROWDPIPE_AUTHORITY` names. `up.json` holds secrets, so its owner alone may read
+it (0600). It counts as long as its writer holds the home's lock, which ends with it however it
+ends; whether the broker that it names answers is for whoever connects to find out.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, ClassVar
 
@@ -22,7 +23,9 @@ from wire.unwritable import writing_in
 
 HOME_VARIABLE = "CROWDPIPE_HOME"
 BROKER_VARIABLE = "CROWDPIPE_BROKER"
+AUTHORITY_VARIABLE = "CROWDPIPE_AUTHORITY"
 FILE_NAME = "up.json"
+TLS_FOLDER, AUTHORITY_NAME, AUTHORITY_KEY = "tls", "authority.pem", "authority.key"
 LOCK_NAME = "up.lock"
 LOCK_TRIES = 4
 LOCK_PAUSE_S = 0.05
@@ -39,13 +42,16 @@ class HomeTaken(OperatorError):
 class UpRecord:
     """What runs, and a client's login to it. `broker` is an address with user and secret, which
     the store takes too; `store` is the base of the store's addresses, without either. `desk_key`
-    is the public one that agents know the desk's orders by."""
+    is the public one that agents know the desk's orders by. `outside` is the broker's address for
+    other machines, with the authority that vouches for it and the store, and without a login: None
+    if it is the same."""
 
     format: int
     broker: str
     store: str
     pid: int
     desk_key: str = ""
+    outside: str | None = None
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
@@ -58,11 +64,21 @@ class UpRecord:
     def url(self) -> BrokerUrl:
         return parse_url(self.broker)
 
+    @property
+    def told(self) -> BrokerUrl:
+        """The broker's address for those who are added, whose login is still to come."""
+        return self.url if self.outside is None else parse_url(self.outside)
+
 
 def home_folder() -> Path:
     """`CROWDPIPE_HOME`, by default `~/.crowdpipe`; it need not exist."""
     named = os.environ.get(HOME_VARIABLE)
     return Path(named).expanduser() if named else Path.home() / ".crowdpipe"
+
+
+def authority_file(home: Path) -> Path:
+    """The certificate of the authority that vouches for what is served from `home` over TLS."""
+    return home / TLS_FOLDER / AUTHORITY_NAME
 
 
 def hold_home(home: Path) -> IO[bytes]:
@@ -106,9 +122,12 @@ def _lock(file: IO[bytes], *, exclusive: bool) -> bool:
     return True
 
 
-def write_up(home: Path, broker: BrokerUrl, store: str, desk_key: str = "") -> UpRecord:
+def write_up(
+    home: Path, broker: BrokerUrl, store: str, desk_key: str = "", outside: BrokerUrl | None = None
+) -> UpRecord:
     """Say what this process serves, which holds the home. Replaces the file whole or not at all."""
-    record = UpRecord(FORMAT, str(broker), store, os.getpid(), desk_key)
+    told = None if outside is None else str(outside)
+    record = UpRecord(FORMAT, str(broker), store, os.getpid(), desk_key, told)
     make_private_folder(home)
     write_private(home / FILE_NAME, encode(record, indent=2) + b"\n")
     return record
@@ -126,6 +145,7 @@ def _read(home: Path) -> UpRecord | None:
     try:
         record: UpRecord = decode(UpRecord, path.read_bytes())
         parse_url(record.broker)
+        parse_url(record.outside or record.broker)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -148,6 +168,13 @@ def remove_up(home: Path) -> None:
         (home / FILE_NAME).unlink(missing_ok=True)
 
 
+def _vouched_for(url: BrokerUrl) -> BrokerUrl:
+    file = os.environ.get(AUTHORITY_VARIABLE)
+    if not file or not url.tls or url.authority is not None:
+        return url
+    return replace(url, authority=str(Path(file).expanduser()))
+
+
 def broker_url(named: str | BrokerUrl | None = None, home: Path | None = None) -> BrokerUrl:
     """The broker to use: as named, else from the environment, else the one served from `home`.
 
@@ -157,7 +184,7 @@ def broker_url(named: str | BrokerUrl | None = None, home: Path | None = None) -
         return named
     text = named or os.environ.get(BROKER_VARIABLE)
     if text:
-        return parse_url(text)
+        return _vouched_for(parse_url(text))
     folder = home or home_folder()
     record = read_up(folder)
     if record is None:

@@ -17,7 +17,7 @@ with deferred_modules():  # before anything imports what they stand for
 
 EPILOG = """\
 example:
-  crowdpipe-agent --broker mqtt://pixel-7:SECRET@192.168.1.10:18830 --name pixel-7 \\
+  crowdpipe-agent --broker 'mqtts://pixel-7:SECRET@192.168.1.10:18830?authority=sha256:…' \\
       --cache ~/crowdpipe --memory 256MiB
   crowdpipe-agent doctor            what commonly fails here, and what to do about it
 
@@ -40,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
         choices=("doctor",),
         help="check what commonly fails, say what to do about it, and end",
     )
-    parser.add_argument("--broker", help="mqtt://name:secret@host:port")
+    parser.add_argument("--broker", help="mqtts://name:secret@host:port?authority=sha256:…")
+    parser.add_argument("--authority", help="certificate of who vouches for broker and store")
     parser.add_argument("--desk-key", help="obey only orders that the desk of this key signed")
     parser.add_argument("--name", help="this device's name (default: the broker's user)")
     parser.add_argument("--cache", help="folder for blobs and waiting frames")

@@ -28,6 +28,13 @@ def arguments() -> argparse.Namespace:
         "--credentials", type=Path, required=True, help="the file of users, as `crowdpipe up` makes"
     )
     parser.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="FILE",
+        help="speak HTTPS, with this chain and key; without it, whoever is in the network can read "
+        "everything",
+    )
+    parser.add_argument(
         "--sweep", action="store_true", help="first delete blobs that no model uses"
     )
     return parser.parse_args()
@@ -40,6 +47,7 @@ def serve(options: argparse.Namespace) -> None:
         options.host,
         options.port,
         authorise=UsersFile(options.credentials).authorise,
+        certificate=options.certificate,
     )
     if options.sweep:
         server.blobs.forget_unfinished()

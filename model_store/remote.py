@@ -10,10 +10,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any
 
 import httpx
 
+from bus.trust import Trust
 from model_store.blobs import CHUNK_NBYTES, missing, verify_by_reading
 from wire.errors import (
     BlobCorrupt,
@@ -32,12 +34,20 @@ CHANGE_LIMIT_S = 70.0  # longer than the server's own limits, so that its reason
 
 
 class RemoteStore:
-    """Blobs and manifests at `base` (`http://host:port`), as one user. Close it after use."""
+    """Blobs and manifests at `base` (`http://host:port`), as one user. Close it after use. Over
+    https, the server's certificate must be signed by `authority` (a file), or one the system
+    knows."""
 
-    def __init__(self, base: str, user: str, secret: str) -> None:
+    def __init__(self, base: str, user: str, secret: str, authority: Path | None = None) -> None:
         # The store is ours: a proxy that the environment names is not for it.
         client = httpx.Client(
-            base_url=base, auth=(user, secret), timeout=_limits("GET"), trust_env=False
+            base_url=base,
+            auth=(user, secret),
+            timeout=_limits("GET"),
+            trust_env=False,
+            verify=Trust(None if authority is None else str(authority)).context
+            if base.startswith("https:")
+            else True,
         )
         self._http = _Http(client)
         self.blobs = RemoteBlobs(self._http)

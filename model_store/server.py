@@ -5,11 +5,15 @@ Takes its port first, so that a taken one is an error at once, and answers once 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
+import ssl
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -19,6 +23,7 @@ from model_store.blobs import FolderBlobs
 from model_store.connection_limits import ConnectionLimits
 from model_store.http_protocol import HttpProtocol
 from model_store.manifests import Manifests
+from model_store.tls_door import TlsDoor
 from wire.errors import OperatorError, PortTaken, StoreUnreachable, TimedOut
 
 START_LIMIT_S = 10.0
@@ -30,24 +35,37 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class StoreServer:
-    """A store in `folder`, served at `host`:`port`; port 0 picks a free one."""
+    """A store in `folder`, served at `host`:`port`; port 0 picks a free one. With `certificate`, a
+    file of chain and key, it speaks HTTPS alone."""
 
     def __init__(
-        self, folder: Path, host: str = "127.0.0.1", port: int = 0, *, authorise: Authorise
+        self,
+        folder: Path,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        authorise: Authorise,
+        certificate: Path | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self.blobs = FolderBlobs(folder)
         self.manifests = Manifests(folder, self.blobs)
         self._authorise = authorise
+        self._certificate = certificate
+        self._context: ssl.SSLContext | None = None
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def base(self) -> str:
-        """Where this machine reaches it: `http://host:port`."""
+        """Where this machine reaches it: `http://host:port`, or https."""
         host = WILDCARDS.get(self.host, self.host)
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._certificate is None else "https"
 
     @property
     def running(self) -> bool:
@@ -57,10 +75,11 @@ class StoreServer:
         """Serve. Raises `PortTaken`, or `StoreUnreachable` if it cannot be started."""
         if self._server is not None:
             return
+        self._context = None if self._certificate is None else _context(self._certificate)
         listener = take_port(self.host, self.port)
         self.port = listener.getsockname()[1]
         app = create_app(self.blobs, self.manifests, self._authorise)
-        server = _Server(_configuration(app))
+        server = _Server(_configuration(app, self._context))
         thread = threading.Thread(
             target=server.run, args=([listener],), name="model-store", daemon=True
         )
@@ -72,6 +91,11 @@ class StoreServer:
                 f"the store did not start within {START_LIMIT_S:g} s; start it again"
             )
         self._server, self._thread = server, thread
+
+    def reload(self) -> None:
+        """Show the certificate as its file has it now to whoever connects from here on."""
+        if self._server is not None and self._context is not None:
+            self._server.call(self._context.load_cert_chain, self._certificate)
 
     def stop(self) -> None:
         """Stop serving; downloads get a few seconds to finish. Twice does nothing."""
@@ -106,9 +130,16 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, what: Callable[..., object], *arguments: object) -> None:
+        """In its thread, soon."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(what, *arguments)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
+            self._loop = asyncio.get_running_loop()
             await super().startup(sockets)
             for listener in sockets or []:
                 listener.listen(BACKLOG)  # asyncio takes one number for this and for `AT_ONCE`
@@ -116,15 +147,30 @@ class _Server(uvicorn.Server):
             self.ready.set()
 
 
-def _configuration(app: object) -> uvicorn.Config:
-    limits: ConnectionLimits[HttpProtocol] = ConnectionLimits()
+def _context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate)
+    except OSError as error:  # which an `SSLError` is
+        raise OperatorError(
+            f"the store cannot serve with {certificate}: {error.strerror or error}; give a file of "
+            "certificate, chain and key"
+        ) from None
+    return context
+
+
+def _configuration(app: object, context: ssl.SSLContext | None) -> uvicorn.Config:
+    limits: ConnectionLimits[Any] = ConnectionLimits()
+    protocol = partial(HttpProtocol, limits)
+    door = protocol if context is None else partial(TlsDoor, limits, context, protocol)
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an ASGI app is narrower than FastAPI's
         log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
-        http=partial(HttpProtocol, limits),  # type: ignore[arg-type]  # called as a class is
+        http=door,  # type: ignore[arg-type]  # called as a class is
         backlog=AT_ONCE,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=FAREWELL_S,

@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--broker", help="mqtt://orchestrator:secret@host:port")
+    parser.add_argument("--authority", help="certificate of who vouches for broker and store")
     parser.add_argument("--store", help="where the model store is, like http://127.0.0.1:8080")
     parser.add_argument("--store-base", help="the store's address as devices reach it")
     parser.add_argument(

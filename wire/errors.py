@@ -141,6 +141,12 @@ class PortTaken(OperatorError):
     kind = "port_taken"
 
 
+class Untrusted(OperatorError):
+    """Who answers over TLS could not prove to be the one we were told of; says why not."""
+
+    kind = "untrusted"
+
+
 class Refused(OperatorError):
     """The broker's access list refused a publish or a subscription."""
 

@@ -43,9 +43,8 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
         return
     if url is None:
         say(
-            f"{name} may connect. Nothing is served yet: start `crowdpipe up --host "
-            f"ADDRESS`, then type `crowdpipe device add {name}` again "
-            "to see the line for the phone."
+            f"{name} may connect. Nothing is served yet: start `crowdpipe up --lan`, then type "
+            f"`crowdpipe device add {name}` again to see the line for the phone."
         )
         return
     say(f"{name} may connect. Type this on it (the line contains its secret):")

@@ -30,5 +30,5 @@ def say_if_only_here(host: str, who: str) -> None:
     if only_this_machine(host):
         say(
             f"The broker listens on this machine only. For {who}, start it with "
-            "`crowdpipe up --host ADDRESS`, the address of this machine in their network."
+            "`crowdpipe up --lan`."
         )

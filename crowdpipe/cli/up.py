@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BROKER_PORT = 18830  # not 1883, where a Mosquitto that the system starts already listens
 STORE_PORT = 18831
+EVERYWHERE = "0.0.0.0"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=example(
             "crowdpipe up",
-            "crowdpipe up --host 192.168.1.10   # so that phones can reach it",
+            "crowdpipe up --lan   # so that phones can reach it",
         )
     )(up)
 
@@ -30,11 +31,26 @@ def register(app: typer.Typer) -> None:
 def up(
     home: Home = None,
     host: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="ADDRESS", help="Address to listen on; phones must be able to reach it."
+            metavar="ADDRESS",
+            help="Address of this machine to listen on; phones must be able to reach it.  "
+            "[default: 127.0.0.1]",
+            show_default=False,
         ),
-    ] = "127.0.0.1",
+    ] = None,
+    lan: Annotated[
+        bool, typer.Option("--lan", help="Listen on all addresses of this machine.")
+    ] = False,
+    tls: Annotated[
+        bool | None,
+        typer.Option(
+            "--tls/--without-tls",
+            help="Broker and store speak TLS, always where other machines reach them. Without it, "
+            "whoever is in that network can read everything, secrets and weights too.",
+            show_default=False,
+        ),
+    ] = None,
     broker_port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65535, help="0 picks a free one.")
     ] = BROKER_PORT,
@@ -64,9 +80,19 @@ def up(
     log_to_stderr(log)
     from crowdpipe.cli.console import say
     from crowdpipe.serving.signals import Interrupted, ending_signals_raise
-    from crowdpipe.serving.system import System, SystemSettings
+    from crowdpipe.serving.system import LOOPBACK, System, SystemSettings
 
-    settings = SystemSettings(home_of(home), host, broker_port, store_port, broker, forget_after)
+    if lan and host is not None:
+        raise typer.BadParameter("--lan listens on every address: give it or --host, not both")
+    settings = SystemSettings(
+        home=home_of(home),
+        host=EVERYWHERE if lan else host or LOOPBACK,
+        broker_port=broker_port,
+        store_port=store_port,
+        broker=broker,
+        forget_after_days=forget_after,
+        tls=tls,
+    )
     try:
         with ending_signals_raise(), System(settings) as system:
             _tell(system, as_json)
@@ -87,7 +113,7 @@ def _tell(system: System, as_json: bool) -> None:
             {
                 "ready": True,
                 "home": str(home),
-                "broker": system.broker.url.shown,
+                "broker": system.outside.shown,
                 "broker_kind": system.broker.name,
                 "broker_told": system.broker.describe(),
                 "store": system.store.base,
@@ -99,6 +125,10 @@ def _tell(system: System, as_json: bool) -> None:
     models = system.store.manifests.names()
     print(f"broker        {system.broker.describe()}", flush=True)
     print(f"model store   {system.store.base}, in {home / 'store'}")
+    if system.outside != system.broker.url:
+        print(f"elsewhere     {system.outside.shown}")
+    if system.certificates is not None:
+        print(f"authority     {system.certificates.authority}: {system.certificates.fingerprint}")
     print(f"orchestrator  {counted(len(models), 'model')}; its journal in {system.journal_folder}")
     if system.orchestrator.notice is not None:
         print(f"take note     {system.orchestrator.notice}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -46,7 +47,7 @@ def add(name: Name, home: Home = None, as_json: Json = False) -> None:
         )
         return
     say(f"{name} may run models. Set this where it runs (the address contains its secret):")
-    print(f"export CROWDPIPE_BROKER={url}")
+    print(f"export CROWDPIPE_BROKER={shlex.quote(str(url))}")
     say_if_only_here(url.host, "programs elsewhere")
 
 

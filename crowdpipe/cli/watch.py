@@ -14,6 +14,7 @@ import typer
 
 from crowdpipe.cli.excerpts import show_text
 from crowdpipe.cli.options import Broker, Home, Json, broker_of, example, home_of
+from wire.authority import is_fingerprint
 from wire.broker_url import BrokerUrl
 
 MOST_CHARACTERS = 4000
@@ -67,6 +68,8 @@ def sub_line(url: BrokerUrl) -> str:
     words = ["mosquitto_sub", "-h", url.host, "-p", str(url.port)]
     words += ["-u", url.user] if url.user else []
     words += ["-P", url.secret] if url.secret else []
+    if url.tls and url.authority is not None and not is_fingerprint(url.authority):
+        words += ["--cafile", url.authority]
     return shlex.join([*words, "-t", "crowdpipe/#", "-v"])
 
 

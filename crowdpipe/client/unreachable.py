@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from bus.tls_probe import speaks_tls
+from bus.trust import NO_TLS_THERE, ONLY_TLS_THERE
 from wire.broker_url import NO_BROKER_THERE, BrokerUrl
 from wire.errors import BrokerUnreachable
 
 
 def unreachable(broker: BrokerUrl, why_not: str, limit_s: float) -> BrokerUnreachable:
-    """The error of a broker that was not reached, from what the connection says about it."""
+    """The error of a broker that was not reached, from what the connection says about it; one that
+    closed a plain connection is asked whether it speaks TLS."""
     why = why_not or f"the broker at {broker.shown} did not answer within {limit_s:g} s"
     if why == NO_BROKER_THERE:
         return BrokerUnreachable(f"there is no broker at {broker.shown}: {why}")
+    if NO_TLS_THERE in why or ONLY_TLS_THERE in why:
+        return BrokerUnreachable(why)
     if "cannot reach" not in why and why_not:  # it was there, and closed the door
+        if not broker.tls and speaks_tls(broker.host, broker.port):
+            return BrokerUnreachable(f"there is no broker at {broker.shown}: {ONLY_TLS_THERE}")
         return BrokerUnreachable(
             f"the broker at {broker.shown} closed the connection at once ({why}): "
             "check user and secret in its address"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
+
+import psutil
 
 from wire.errors import UserError
 
@@ -27,6 +30,25 @@ def own_address() -> str:
         return address
 
 
+def names_of_desk(host: str) -> list[str]:
+    """All by which a desk that listens on `host` may be reached: what it is called, here and in a
+    network that has no name server, and its addresses."""
+    called = socket.gethostname()
+    names = {"localhost", *LOOPBACK, called, called.partition(".")[0] + ".local"}
+    found = (entry.address for entries in psutil.net_if_addrs().values() for entry in entries)
+    names |= {each for each in found if _reachable(each)}
+    names |= set() if host in WILDCARDS else {host}
+    return sorted(name for name in names if name.isascii() and name.strip("."))
+
+
+def _reachable(text: str) -> bool:
+    """Not what only its own cable knows, nor a network card's own address."""
+    try:
+        return not ipaddress.ip_address(text).is_link_local
+    except ValueError:
+        return False
+
+
 def check_own(host: str) -> None:
     """`UserError` if nothing can listen on `host` here."""
     try:
@@ -42,4 +64,8 @@ def check_own(host: str) -> None:
 
 
 def only_this_machine(host: str) -> bool:
-    return host in LOOPBACK
+    """Whether no other machine reaches what listens on `host`."""
+    try:
+        return host in LOOPBACK or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,5 +1,5 @@
-"""A home in one file: its users with their secrets, the journal, the desk's key, and models if
-asked for.
+"""A home in one file: its users with their secrets, the authority that vouches for it, the journal,
+the desk's key, and models if asked for.
 
 A tar file, so that a person can look into it; `restore` reads it back. The journal is copied by
 SQLite while the orchestrator goes on writing: what was on disk at one moment, whole. Not in it are
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_config.credentials import FILE_NAME as USERS
+from crowdpipe.home import AUTHORITY_KEY, AUTHORITY_NAME, TLS_FOLDER
 from model_store.blobs import FolderBlobs, sync_folder
 from model_store.manifests import Manifests, read_manifest
 from orchestrator.adapters.home import DESK_KEY, JOURNAL
@@ -37,6 +38,8 @@ JOURNAL_MEMBER = f"{JOURNAL_FOLDER}/{JOURNAL}"
 KEY_MEMBER = f"{JOURNAL_FOLDER}/{DESK_KEY}"
 # What a file system answers that has no second names for a file, as on most sticks (FAT, exFAT).
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+# By which devices and users know the desk, wherever it is restored.
+AUTHORITY_MEMBERS = (f"{TLS_FOLDER}/{AUTHORITY_NAME}", f"{TLS_FOLDER}/{AUTHORITY_KEY}")
 BLOBS, MANIFESTS = "store/blobs", "store/manifests"
 
 
@@ -103,6 +106,9 @@ def _sync(folder: Path) -> None:
 
 def _write(home: Path, made: Path, folder: Path, models: bool) -> BackupHead:
     kept = {USERS: home / USERS}
+    if all((home / name).exists() for name in AUTHORITY_MEMBERS):
+        kept |= {name: home / name for name in AUTHORITY_MEMBERS}
+    small = frozenset(kept)
     journal = home / JOURNAL_FOLDER / JOURNAL
     if journal.exists():
         kept[JOURNAL_MEMBER] = _copied(journal, folder / JOURNAL)
@@ -112,7 +118,7 @@ def _write(home: Path, made: Path, folder: Path, models: bool) -> BackupHead:
     blobs = FolderBlobs(home / "store")
     manifests = Manifests(home / "store", blobs)
     names = tuple(manifests.names()) if models else ()
-    contents = {name: path.read_bytes() for name, path in kept.items() if name == USERS}
+    contents = {name: path.read_bytes() for name, path in kept.items() if name in small}
     digests = {
         name: hashlib.sha256(contents[name]).hexdigest() if name in contents else _digest(path)
         for name, path in kept.items()

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import IO
 
 from broker_config.credentials import FILE_NAME as USERS
-from broker_config.private_file import PRIVATE
+from broker_config.private_file import PRIVATE, make_private_folder
 from crowdpipe.home import hold_home
 from crowdpipe.serving.additions import adding
 from crowdpipe.serving.backup import (
+    AUTHORITY_MEMBERS,
     BLOBS,
     FORMAT,
     HEAD,
@@ -43,7 +44,7 @@ from wire.unwritable import FULL, unwritable
 from wire.users import read_users
 
 CHUNK_NBYTES = 1 << 20
-MEMBERS = {USERS, JOURNAL_MEMBER, KEY_MEMBER}
+MEMBERS = {USERS, JOURNAL_MEMBER, KEY_MEMBER, *AUTHORITY_MEMBERS}
 SMALL_NBYTES = 64 << 20  # the head and the users
 
 
@@ -114,6 +115,7 @@ def _restore(tar: tarfile.TarFile, home: Path, folder: Path) -> BackupHead:
     if (folder / JOURNAL).exists():
         (folder / JOURNAL).rename(journal_at)
     _restore_key(folder / DESK_KEY, home / JOURNAL_FOLDER / DESK_KEY)
+    _restore_authority(head, home, folder)
     return head
 
 
@@ -124,6 +126,18 @@ def _restore_key(found: Path, at: Path) -> None:
         found.chmod(PRIVATE)
         set_aside(at, "replaced")
         found.rename(at)
+
+
+def _restore_authority(head: BackupHead, home: Path, folder: Path) -> None:
+    """What the server shows is made anew at the next start, when it is signed by another."""
+    for name in AUTHORITY_MEMBERS:
+        if name in head.digests:
+            taken, at = folder / Path(name).name, home / name
+            make_private_folder(at.parent)
+            taken.chmod(PRIVATE)
+            if at.exists():
+                set_aside(at, "replaced")
+            taken.rename(at)
 
 
 def _head(tar: tarfile.TarFile) -> BackupHead:

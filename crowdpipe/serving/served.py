@@ -27,11 +27,13 @@ READY = '"ready": true'
 class ServedSystem:
     """Broker, store and orchestrator of `home`, started on entering a `with`."""
 
-    def __init__(self, home: Path, *, broker: str | None = None, log: Path | None = None) -> None:
+    def __init__(
+        self, home: Path, *flags: str, broker: str | None = None, log: Path | None = None
+    ) -> None:
         self._log = log or home / "up.log"
         program = [sys.executable, "-m", "crowdpipe", "up", "--json", "--home", str(home)]
         program += ["--broker-port", "0", "--store-port", "0"]
-        program += ["--broker", broker] if broker else []
+        program += [*flags, *(["--broker", broker] if broker else [])]
         self._child = Child(program, self._log, dict(os.environ))
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_config.credentials import Credentials
-from crowdpipe.home import read_up
+from crowdpipe.home import authority_file, read_up
 from model_store.blobs import BlobStore, FolderBlobs
 from model_store.manifests import Manifests, ManifestStore, read_manifest
 from model_store.remote import RemoteStore
@@ -46,6 +46,6 @@ def open_store(home: Path) -> Iterator[ServedStore]:
     me = Credentials(home).get(ORCHESTRATOR)
     if me is None:
         raise OperatorError(f"the list of users in {home} is gone; start `crowdpipe up` again")
-    with RemoteStore(record.store, me.name, me.secret) as remote:
+    with RemoteStore(record.store, me.name, me.secret, authority_file(home)) as remote:
         folder = FolderBlobs(home / "store").folder
         yield ServedStore(remote.blobs, remote.manifests, record.store, folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from broker_config.credentials import Credentials
 from bus.broker_probe import knock
+from bus.trust import told_elsewhere
 from crowdpipe.home import read_up
 from crowdpipe.watching.login import WATCHER
 from wire.broker_url import BrokerUrl
@@ -34,7 +35,7 @@ def add_user(home: Path, name: str, role: Role) -> BrokerUrl | None:
     record = read_up(home)
     if record is None:
         return None
-    served = record.url
+    served = told_elsewhere(record.told)
     # Somebody else's broker whose address has a login: everybody has that one.
     own = served.user is None or Credentials(home).get(served.user) is not None
     url = served.login(user.name, user.secret) if own else served

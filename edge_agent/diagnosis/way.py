@@ -78,7 +78,7 @@ def judge_certificate(fact: ServerCertificate) -> Verdict:
     if fact.fault == "untrusted":
         return fault(
             f"The broker's certificate is not believed: {fact.said}.",
-            "Is it the host name that the certificate is for, and this device's clock right?",
+            "Compare the address with the line that `crowdpipe device add` prints on the desk.",
         )
     if fact.fault:
         return fault(f"TLS fails: {fact.said}.", "Compare host and port.")

@@ -21,6 +21,7 @@ from bus.connection_policy import ConnectionPolicy
 from bus.courier import Courier
 from bus.link import Link
 from bus.listener import Subscription
+from bus.trust import Trust
 from edge_agent import __version__
 from edge_agent.adapters.device.battery import Battery
 from edge_agent.adapters.device.memory import collect_and_trim
@@ -136,7 +137,7 @@ class AgentShell:
         name, broker = settings.name, settings.broker
         self._cache = BlobCache(folder.blobs)
         spool = Spool(folder.spool, settings.hold_nbytes)
-        link = Link()
+        link, trust = Link(), Trust(broker.authority, folder.authority)
         key = settings.desk_key
         self._obeyed = None if key is None else Obeyed(folder.obeyed, write_bytes(key))
         orders = Orders(key)
@@ -159,6 +160,7 @@ class AgentShell:
             policy=DEVICE,
             courier=self._courier,
             link=link,
+            trust=trust,
         )
         self._fetcher = Fetcher(
             self._cache,
@@ -167,6 +169,7 @@ class AgentShell:
             lambda: self._connection.peer_host,
             broker.user,
             broker.secret,
+            trust,
         )
         self._executor = Executor(self._cache, spool, link, inbound, self._note, settings.threads)
         sensors = Sensors(folder.path, Battery())

@@ -11,10 +11,12 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import httpx
 
+from bus.trust import Trust
 from bus.vital_thread import VitalThread
 from wire.errors import CrowdpipeError, Malformed, Refused, StoreUnreachable, TooLarge
 from wire.ids import check_name, digest_of
@@ -59,6 +61,7 @@ class StoreWatch:
         listener: StoreListener,
         user: str | None = None,
         secret: str | None = None,
+        authority: Path | None = None,
         every_s: float = EVERY_S,
     ) -> None:
         self._base = base.rstrip("/")
@@ -66,7 +69,9 @@ class StoreWatch:
         self._every_s = every_s
         login = httpx.BasicAuth(user, secret or "") if user is not None else None
         # The store is ours and near: a proxy that the environment names is not for it.
-        self._http = httpx.Client(auth=login, timeout=TIMEOUT_S, trust_env=False)
+        trust = Trust(None if authority is None else str(authority))
+        verified = trust.context if base.startswith("https:") else True
+        self._http = httpx.Client(auth=login, timeout=TIMEOUT_S, trust_env=False, verify=verified)
         self._listing: str | None = None
         self._known: dict[str, str] = {}
         self._manifests: dict[str, Manifest] = {}

@@ -185,7 +185,11 @@ class Orchestrator:
         )
         self._inbound.respond = self._outbound.respond
         self._watch = StoreWatch(
-            settings.store, self._inbound, settings.store_user, settings.store_secret
+            settings.store,
+            self._inbound,
+            settings.store_user,
+            settings.store_secret,
+            settings.authority,
         )
 
     def _subscriptions(self) -> tuple[Subscription, ...]:

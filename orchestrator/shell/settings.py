@@ -24,6 +24,7 @@ from wire.topics import CONTROL_ROOT, DATA_ROOT
 ENVIRONMENT_PREFIX = "CROWDPIPE_"
 NAMES = (
     "broker",
+    "authority",
     "store",
     "store_base",
     "home",
@@ -45,8 +46,10 @@ class OrchestratorSettings:
     """`home` is the folder of the journal: `orchestrator` in the home folder that people name.
     `store` is where the orchestrator reaches the store; `store_base` is what devices are told:
     without a host, the broker's as each device reaches it. Without a login of its own the store is
-    read with the broker's. `hold_nbytes` bounds frames that came and are not stored yet,
-    `journal_limit_nbytes` the journal (None: the disk does)."""
+    read with the broker's. Over TLS the store proves itself by the certificate in the file
+    `authority`, else by one that the system knows; the broker by what its address names.
+    `hold_nbytes` bounds frames that came and are
+    not stored yet, `journal_limit_nbytes` the journal (None: the disk does)."""
 
     broker: BrokerUrl
     store: str
@@ -54,6 +57,7 @@ class OrchestratorSettings:
     store_base: str = ""
     store_user: str | None = None
     store_secret: str | None = field(default=None, repr=False)
+    authority: Path | None = None
     hold_nbytes: int = REASSEMBLY_NBYTES
     journal_limit_nbytes: int | None = None
     control_root: str = CONTROL_ROOT
@@ -63,7 +67,12 @@ class OrchestratorSettings:
 
 
 def make_settings(
-    broker: str, store: str, home: Path, store_base: str | None = None, **others: Any
+    broker: str,
+    store: str,
+    home: Path,
+    store_base: str | None = None,
+    authority: Path | None = None,
+    **others: Any,
 ) -> OrchestratorSettings:
     """Settings from addresses as people write them. Raises `InvalidUrl` or `InvalidSettings`."""
     login = parse_url(broker)
@@ -75,6 +84,7 @@ def make_settings(
         store_base=store_base or base_for_devices(plain, login.host),
         store_user=user if user is not None else login.user,
         store_secret=secret if user is not None else login.secret,
+        authority=authority,
         **others,
     )
 
@@ -125,11 +135,13 @@ def _settings(plain: dict[str, Any], options: dict[str, Any]) -> OrchestratorSet
     log = str(plain.get("log") or "info")
     if log not in LOG_LEVELS:
         raise InvalidSettings(f"log {log!r} is none of {', '.join(LOG_LEVELS)}")
+    authority = Path(str(plain["authority"])).expanduser() if plain.get("authority") else None
     return make_settings(
-        str(plain["broker"]),
+        _vouched_for(str(plain["broker"]), authority),
         str(plain["store"]),
         Path(str(plain.get("home") or Path.home() / ".crowdpipe")).expanduser() / JOURNAL_FOLDER,
         str(plain["store_base"]) if plain.get("store_base") else None,
+        authority=authority,
         hold_nbytes=_nbytes(plain, "hold_nbytes") or REASSEMBLY_NBYTES,
         journal_limit_nbytes=_nbytes(plain, "journal_limit_nbytes"),
         control_root=str(plain.get("control_root") or CONTROL_ROOT),
@@ -137,6 +149,14 @@ def _settings(plain: dict[str, Any], options: dict[str, Any]) -> OrchestratorSet
         log=log,
         options=_options(options),
     )
+
+
+def _vouched_for(broker: str, authority: Path | None) -> str:
+    """One who sets up all by hand has one authority for broker and store, unless they say so."""
+    url = parse_url(broker)
+    if authority is None or not url.tls or url.authority is not None:
+        return broker
+    return str(dataclasses.replace(url, authority=str(authority)))
 
 
 def _nbytes(plain: dict[str, Any], name: str) -> int | None:

@@ -66,7 +66,7 @@ def test_the_doctor_says_what_this_device_can_do(wheel: Path):
 
 
 def test_help_has_an_example(wheel: Path):
-    assert "crowdpipe-agent --broker mqtt://" in run(wheel, "--help").stdout
+    assert "crowdpipe-agent --broker 'mqtts://" in run(wheel, "--help").stdout
 
 
 def test_a_missing_setting_is_one_sentence_and_status_2(wheel: Path):

@@ -17,6 +17,7 @@ ALLOWED = {
     "orchestrator/adapters/journal_aside.py": "the name of a file",
     "crowdpipe/demo/demonstration.py": "the name of a folder with pictures",
     "crowdpipe/serving/backup.py": "when a backup was made, for people",
+    "crowdpipe/serving/certificates.py": "from when to when a certificate is valid, by days",
 }
 READS = re.compile(r"\btime\.(time|time_ns|gmtime|localtime|strftime|ctime)\b|\bdatetime\b")
 IMPORTS = re.compile(r"^from time import", re.MULTILINE)

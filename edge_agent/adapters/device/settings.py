@@ -12,7 +12,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ NAMES = (
     "name",
     "broker",
     "desk_key",
+    "authority",
     "cache",
     "memory",
     "disk",
@@ -49,9 +50,10 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """`memory_nbytes` bounds what partitions take above the agent's own floor, `disk_nbytes` the
-    cached blobs, `hold_nbytes` the frames held in memory and on disk. With `desk_key`, the desk's
-    public key, only orders are obeyed that it signed."""
+    """`broker` names the authority by which broker and store prove themselves over TLS, if it is
+    not one that the system knows. `memory_nbytes` bounds what partitions take above the agent's
+    own floor, `disk_nbytes` the cached blobs, `hold_nbytes` the frames held in memory and on
+    disk. With `desk_key`, the desk's public key, only orders are obeyed that it signed."""
 
     name: str
     broker: BrokerUrl
@@ -93,6 +95,8 @@ def checked_settings(plain: dict[str, Any]) -> AgentSettings:
     if not plain.get("broker"):
         raise InvalidSettings(f"which broker? Give --broker, as in --broker {EXAMPLE}")
     broker = parse_url(str(plain["broker"]))
+    if plain.get("authority"):
+        broker = replace(broker, authority=str(Path(str(plain["authority"])).expanduser()))
     name = _name(plain, broker)
     folder = Path(str(plain.get("cache") or _default_folder(name))).expanduser()
     return AgentSettings(

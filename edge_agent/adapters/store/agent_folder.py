@@ -34,6 +34,11 @@ class AgentFolder:
         return self.path / "spool"
 
     @property
+    def authority(self) -> Path:
+        """The certificate of the authority whose fingerprint the broker's address names."""
+        return self.path / "authority.pem"
+
+    @property
     def work_note(self) -> Path:
         return self.path / "at-work"
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from bus.trust import Trust, is_no_tls
 from edge_agent.adapters.store.store_address import StoreAddress
 from edge_agent.adapters.store.unpacking_pace import UnpackingPace
 from wire.errors import (
@@ -34,17 +35,24 @@ from wire.planes import Buffer
 
 CHUNK_NBYTES = 1 << 16
 TIMEOUT_S = 20.0
+NO_HTTPS_THERE = (
+    "what answers there does not speak HTTPS; check that `crowdpipe up` runs, and its ports"
+)
 REFUSAL_NBYTES = 4096  # what is read of a refusal, to learn its reason
 
 
 class StoreConnection:
-    """A kept-alive connection to the store, for one thread."""
+    """A kept-alive connection to the store, for one thread. Over https the store must prove itself
+    by the authority that its address names, else by `trust`."""
 
-    def __init__(self, user: str | None, secret: str | None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, user: str | None, secret: str | None, trust: Trust, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._headers = {"Accept-Encoding": "identity", "User-Agent": "crowdpipe-agent"}
         if user is not None:
             token = base64.b64encode(f"{user}:{secret or ''}".encode()).decode()
             self._headers["Authorization"] = f"Basic {token}"
+        self._trust = trust
         self._timeout_s = timeout_s
         self._address: StoreAddress | None = None
         self._link: http.client.HTTPConnection | None = None
@@ -52,7 +60,7 @@ class StoreConnection:
     def get(
         self, address: StoreAddress, digest: str, offset: int, accept: str
     ) -> http.client.HTTPResponse:
-        """The store's answer from byte `offset` on. Raises `StoreUnreachable`."""
+        """The store's answer from byte `offset` on. Raises `StoreUnreachable` or `Untrusted`."""
         reused = self._link is not None and address == self._address
         try:
             return self._ask(address, digest, offset, accept)
@@ -71,12 +79,29 @@ class StoreConnection:
     ) -> http.client.HTTPResponse:
         if self._link is None or address != self._address:
             self.close()
-            kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
-            self._link = kind(address.host, address.port, timeout=self._timeout_s)
+            self._link = self._made(address)
             self._address = address
         extra = {"Accept": accept} | ({"Range": f"bytes={offset}-"} if offset else {})
         self._link.request("GET", address.blob(digest), headers={**self._headers, **extra})
         return self._link.getresponse()
+
+    def _made(self, address: StoreAddress) -> http.client.HTTPConnection:
+        """Connected with its first request; over TLS at once, to tell why it was not."""
+        if not address.tls:
+            return http.client.HTTPConnection(address.host, address.port, timeout=self._timeout_s)
+        trust = self._trust if address.authority is None else Trust(address.authority)
+        link = http.client.HTTPSConnection(
+            address.host, address.port, timeout=self._timeout_s, context=trust.context
+        )
+        try:
+            trust.learn(address.host, address.port)
+            link.connect()
+        except OSError as error:
+            if is_no_tls(error):
+                raise StoreUnreachable(f"the store {address.shown}: {NO_HTTPS_THERE}") from None
+            where = f"the store {address.shown}"
+            raise trust.explained(error, where, address.host) or error from None
+        return link
 
     def close(self) -> None:
         if self._link is not None:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bus.link import Link
+from bus.trust import Trust
 from bus.vital_thread import VitalThread
 from edge_agent.adapters.store.cache import BlobCache
 from edge_agent.adapters.store.download import Download, StoreConnection
 from edge_agent.adapters.store.store_address import parse_store
 from edge_agent.adapters.store.unpacking_pace import UnpackingPace
-from wire.errors import CrowdpipeError, LoadFailed, StoreUnreachable
+from wire.errors import CrowdpipeError, LoadFailed, StoreUnreachable, Untrusted
 from wire.manifest import BlobRef
 
 WORKERS = 2
@@ -45,7 +46,8 @@ class _Wanted:
 
 
 class Fetcher:
-    """`broker_host` is called when needed: it is known once the broker was reached."""
+    """`broker_host` is called when needed: it is known once the broker was reached. `trust` is the
+    broker's, unless the store names another."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Fetcher:
         broker_host: Callable[[], str],
         user: str | None = None,
         secret: str | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self._cache = cache
         self._link = link
@@ -62,6 +65,7 @@ class Fetcher:
         self._listener = listener
         self._broker_host = broker_host
         self._login = (user, secret)
+        self._trust = Trust(None) if trust is None else trust
         self._guard = threading.Lock()
         self._wanted: dict[str, _Wanted] = {}
         self._queue: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
@@ -101,7 +105,7 @@ class Fetcher:
         thread.start()
 
     def _work(self) -> None:
-        connection = StoreConnection(*self._login)
+        connection = StoreConnection(*self._login, self._trust)
         while (wanted := self._queue.get()) is not None:
             self._answer(wanted, connection)
         connection.close()
@@ -125,7 +129,8 @@ class Fetcher:
         if failure is None:
             self._listener.blob_fetched(digest, nbytes, time.monotonic() - began_s)
         else:
-            retryable = isinstance(failure, StoreUnreachable)
+            # A certificate may have ended, or an address be new: the desk mends that.
+            retryable = isinstance(failure, StoreUnreachable | Untrusted)
             self._listener.blob_failed(digest, failure, retryable)
 
     def _fetch(self, wanted: _Wanted, connection: StoreConnection) -> int:

@@ -66,8 +66,8 @@ def listening(certificate: Path) -> Iterator[BrokerUrl]:
     [
         ("127.0.0.1", 10, True, "", ""),
         ("127.0.0.1", 10, False, "untrusted", "self"),
-        ("127.0.0.2", 10, True, "untrusted", "IP address mismatch"),
-        ("127.0.0.1", -1, True, "untrusted", "expired"),
+        ("127.0.0.2", 10, True, "untrusted", "not for 127.0.0.1"),
+        ("127.0.0.1", -1, True, "untrusted", "has ended"),
     ],
 )
 def test_a_certificate_is_believed_or_it_is_told_why_not(

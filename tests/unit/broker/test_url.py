@@ -72,3 +72,19 @@ def test_the_connect_packet_is_what_the_standard_says():
     assert packet[2:12] == b"\x00\x04MQTT\x05\xc2\x00\x0a"
     assert packet[12] == 0
     assert packet.endswith(b"\x00\x01u\x00\x02pw")
+
+
+def test_an_address_names_the_authority_that_vouches_for_the_broker():
+    pinned = BrokerUrl("host", 8883, True, "ann", "s", authority=f"sha256:{'ab' * 32}")
+    assert str(pinned) == f"mqtts://ann:s@host:8883?authority=sha256:{'ab' * 32}"
+    file = BrokerUrl("host", 8883, True, packet_nbytes=8192, authority="/home/ann/a & b?.pem")
+    for url in (pinned, file):
+        assert parse_url(str(url)) == url
+    assert parse_url(f"mqtts://host?authority=SHA256:{'AB' * 32}").authority == pinned.authority
+    assert "authority" not in pinned.shown, "it is long, and says nothing to people"
+
+
+@pytest.mark.parametrize("authority", ["sha256:", "sha256:abc", f"sha256:{'x' * 64}", "", "%00"])
+def test_an_authority_that_is_none_is_refused(authority: str):
+    with pytest.raises(InvalidUrl, match="authority"):
+        parse_url(f"mqtts://host?authority={authority}")

@@ -18,7 +18,7 @@ from bus.connection_state import (
     ConnectionLife,
     ConnectionState,
 )
-from wire.errors import Refused
+from wire.errors import Refused, Untrusted
 from wire.lifecycle import IllegalTransition
 
 POLICY = ConnectionPolicy(first_delay_s=1.0, longest_delay_s=8.0)
@@ -216,3 +216,20 @@ def test_whatever_happens_only_steps_of_the_table_are_taken(steps: list[tuple[st
         assert (it.error is not None) == (it.state is State.FAILED)
         if it.state is State.LOST and before is not State.LOST:
             assert 0.999 <= it.retry_at - now <= 8.001  # sums of floats
+
+
+def test_who_never_was_whom_we_were_told_of_is_not_tried_again():
+    it = life()
+    it.begin(0.0)
+    error = Untrusted("another desk")
+    it.unreached("mqtts://desk", error, 1.0)
+    assert (it.state, it.error) == (State.FAILED, error)
+
+
+def test_one_that_was_it_before_is_tried_again_meanwhile_another_may_have_its_address():
+    it = up(life())
+    it.lost("gone", 1.0)
+    it.begin(2.0)
+    it.unreached("mqtts://desk", Untrusted("another desk"), 3.0)
+    assert it.state is State.LOST
+    assert it.reason == "cannot reach the broker at mqtts://desk: another desk"

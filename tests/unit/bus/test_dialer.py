@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from bus import dialer
 from bus.buffered_socket import BufferedSocket
 from bus.connection_policy import DESK
 from bus.dialer import Dialer
 from bus.paho_client import Client, make_client
 from wire.broker_url import parse_url
+from wire.errors import BrokerUnreachable
 
 LIMIT_S = 5.0
 BROKER = parse_url("mqtt://name:secret@127.0.0.1:1")
@@ -106,6 +108,32 @@ def test_a_socket_that_nobody_took_is_closed_when_the_next_is_asked_for(opening:
     assert opening.done.acquire(timeout=LIMIT_S)
     assert opening.count == 2
     assert opening.near[0].fileno() == -1
+
+
+def test_after_a_plain_attempt_without_an_answer_it_is_asked_whether_tls_is_spoken(
+    opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def speaks_tls(host: str, port: int) -> bool:
+        asked.append((host, port))
+        return True
+
+    monkeypatch.setattr(dialer, "speaks_tls", speaks_tls)
+    opening.dialer.begin(None, resumes=False)
+    opening.finish()
+    opening.dialer.proceed()
+    assert not asked, "there was no attempt before"
+    opening.dialer.begin(None, resumes=False)
+    opening.finish()
+    with pytest.raises(BrokerUnreachable, match="speaks TLS alone"):
+        opening.dialer.proceed()
+    assert asked == [("127.0.0.1", 1)]
+    opening.dialer.answered = True
+    opening.dialer.begin(None, resumes=False)
+    opening.finish()
+    opening.dialer.proceed()
+    assert len(asked) == 1, "who answers speaks as we do"
 
 
 def test_at_the_end_what_nobody_took_is_closed(opening: Opening) -> None:

@@ -143,3 +143,23 @@ def test_importing_crowdpipe_loads_nothing_heavy() -> None:
     code = f"import sys, crowdpipe; print([m for m in {heavy} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.usefixtures("held")
+def test_others_are_told_another_address_than_the_desk_uses_itself() -> None:
+    folder = home.home_folder()
+    assert home.write_up(folder, URL, "http://127.0.0.1:8080").told == URL
+    outside = parse_url(f"mqtts://10.0.0.7:18830?authority=sha256:{'ab' * 32}")
+    home.write_up(folder, URL, "https://127.0.0.1:8080", outside)
+    record = home.read_up(folder)
+    assert record is not None
+    assert (record.url, record.told) == (URL, outside)
+
+
+def test_the_environments_authority_is_for_addresses_over_tls_that_name_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(home.AUTHORITY_VARIABLE, "/a.pem")
+    assert home.broker_url("mqtts://a:b@named:2").authority == "/a.pem"
+    assert home.broker_url("mqtt://a:b@named:2").authority is None
+    assert home.broker_url("mqtts://a:b@named:2?authority=/own.pem").authority == "/own.pem"

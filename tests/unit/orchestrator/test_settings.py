@@ -115,3 +115,17 @@ def test_bounds_are_numbers_of_bytes():
     assert read({**FLAGS, "hold_nbytes": "5000000"}).hold_nbytes == 5_000_000
     with pytest.raises(InvalidSettings, match="hold_nbytes"):
         read({**FLAGS, "hold_nbytes": "much"})
+
+
+def test_one_authority_vouches_for_broker_and_store():
+    both = read({**FLAGS, "broker": "mqtts://o:s@desk", "authority": "/a.pem"})
+    assert (both.authority, both.broker.authority) == (Path("/a.pem"), "/a.pem")
+    plain = read({**FLAGS, "authority": "/a.pem"})
+    assert (plain.authority, plain.broker.authority) == (Path("/a.pem"), None)
+    assert read().authority is None
+
+
+def test_a_brokers_address_names_its_own_authority():
+    """As with a broker of somebody else's, which the desk's authority knows nothing of."""
+    made = make_settings("mqtts://o:s@far", "https://desk:1", Path("/h"), authority=Path("/a.pem"))
+    assert (made.authority, made.broker.authority) == (Path("/a.pem"), None)

@@ -120,7 +120,16 @@ def test_a_base_without_a_host_means_the_brokers(base: str, shown: str):
 
 
 @pytest.mark.parametrize(
-    "base", ["", "ftp://x", "http://u:p@x", "/only/path", "http://x:0x", "http://x?q"]
+    "base",
+    [
+        "",
+        "ftp://x",
+        "http://u:p@x",
+        "/only/path",
+        "http://x:0x",
+        "http://x?q",
+        "https://x?authority=f",
+    ],
 )
 def test_a_base_that_is_no_plain_address_is_refused(base: str):
     with pytest.raises(Malformed):
@@ -141,3 +150,17 @@ def test_the_key_of_a_desk_is_read_wherever_it_stands(tmp_path: Path):
 def test_what_is_no_key_of_a_desk_is_refused_with_where_to_find_it():
     with pytest.raises(InvalidSettings, match="device add"):
         read_settings({"broker": BROKER, "desk_key": "secret"}, {})
+
+
+def test_a_base_may_name_who_vouches_for_the_store():
+    fingerprint = f"sha256:{'ab' * 32}"
+    address = parse_store(f"https://store:8443?authority={fingerprint}", "10.0.0.9")
+    assert (address.authority, address.shown) == (fingerprint, "https://store:8443")
+    assert parse_store("https://:8443", "10.0.0.9").authority is None
+
+
+def test_an_authority_may_be_given_apart_from_the_address():
+    settings = read_settings({"broker": BROKER, "authority": "~/a.pem"}, {})
+    assert settings.broker.authority == str(Path("~/a.pem").expanduser())
+    environment = {"CROWDPIPE_AGENT_BROKER": BROKER, "CROWDPIPE_AGENT_AUTHORITY": "/b.pem"}
+    assert read_settings({}, environment).broker.authority == "/b.pem"
