@@ -6,10 +6,7 @@ is its owner's, which calls `turn` in a loop of its own, or one that `start` beg
 for nothing but something to do, at most as long as it is told. A session starts clean with the
 process and is resumed afterwards. Frames go to the courier and come from it; what other messages
 mean is the listener's affair, and whatever the listener raises is logged and never ends the loop.
-`publish` may be called from any thread and never waits.
-
-paho's own loop is not used: it cannot set a new will before each reconnect by itself, and its
-thread and ours would take its locks and ours in opposite orders.
+`publish` may be called from any thread and never waits. paho's own loop is not used: ADR 36.
 """
 
 from __future__ import annotations
@@ -228,7 +225,9 @@ class Connection:
         try:
             self._say(link)
             self._hear(link, limit_s)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever paho makes of what it read
+            if not isinstance(error, OSError | ValueError):
+                _log.exception("the connection to %s breaks", self._broker.shown)
             self._lose(f"the connection broke: {error}")
 
     def _say(self, link: BufferedSocket) -> None:
@@ -255,7 +254,10 @@ class Connection:
         self._client.loop_misc()
 
     def _idle_s(self) -> float:
-        fill_at = self._courier.fill_at() if self._courier is not None else None
+        if self._close_by is not None and self._life.state is ConnectionState.UP:
+            return 0.0  # what has to be said at the end is looked at
+        fills = self._courier if self._life.carries and self._pending.roomy else None
+        fill_at = fills.fill_at() if fills is not None else None
         due_s = IDLE_S if fill_at is None else max(0.0, fill_at - time.monotonic())
         return min(self._life.idle_s, due_s)
 

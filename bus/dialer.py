@@ -25,6 +25,7 @@ from wire.errors import BrokerUnreachable
 from wire.outbox import Message
 
 KEEPALIVE_S = 60
+OUR_RECEIVE_MAXIMUM = 100  # messages that a broker may send before we have acknowledged one
 SESSION_EXPIRY_S = 300
 
 
@@ -45,7 +46,9 @@ class Dialer:
         self._broker = broker
         self._policy = policy
         self._wake = wake
-        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self._busy = False
+        self._closed = False
         self._socket: BufferedSocket | None = None
         self._error: Exception | None = None
         self.dials = False
@@ -58,6 +61,7 @@ class Dialer:
         properties = new_properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = SESSION_EXPIRY_S
         properties.MaximumPacketSize = self._policy.largest_packet_nbytes
+        properties.ReceiveMaximum = OUR_RECEIVE_MAXIMUM
         self._client.connect_async(
             self._broker.host,
             self._broker.port,
@@ -66,17 +70,20 @@ class Dialer:
             properties=properties,
         )
         self.dials = True
-        if self._thread is None or not self._thread.is_alive():
-            self.close()
-            self._doubts = not (self.answered or self._broker.tls)
-            self._thread = threading.Thread(target=self._open, name="dialer", daemon=True)
-            self._thread.start()
+        with self._guard:
+            if self._busy:
+                return
+            self._forget()
+            self._busy, self._closed = True, False
+        self._doubts = not (self.answered or self._broker.tls)
+        threading.Thread(target=self._open, name="dialer", daemon=True).start()
 
     def proceed(self) -> None:
         """Say CONNECT, if the socket is there. Raises what opening it raised: `OSError`,
         `ValueError` of a host that is no name, `BrokerUnreachable` and `Untrusted`."""
-        error, link = self._error, self._socket
-        self._error = self._socket = None
+        with self._guard:
+            error, link = self._error, self._socket
+            self._error = self._socket = None
         if error is not None:
             raise error
         if link is not None:
@@ -84,7 +91,12 @@ class Dialer:
             self._client.connect_through(link)
 
     def close(self) -> None:
-        """What nobody took is of no use."""
+        """What nobody took is of no use, nor what an attempt that is under way comes to."""
+        with self._guard:
+            self._closed = True
+            self._forget()
+
+    def _forget(self) -> None:
         link, self._socket, self._error = self._socket, None, None
         if link is not None:
             with contextlib.suppress(OSError):
@@ -97,10 +109,15 @@ class Dialer:
         self._client.will_set(will.topic, will.payload, will.qos, will.retain, properties_of(will))
 
     def _open(self) -> None:
+        link, failure = None, None
         try:
             if self._doubts and speaks_tls(self._broker.host, self._broker.port):
                 raise BrokerUnreachable(ONLY_TLS_THERE)
-            self._socket = self._client.open_socket()
+            link = self._client.open_socket()
         except Exception as error:  # for `proceed`
-            self._error = error
+            failure = error
+        with self._guard:
+            self._busy, self._socket, self._error = False, link, failure
+            if self._closed:
+                self._forget()
         self._wake()

@@ -135,14 +135,17 @@ class Client(paho.Client):
     def hang_up(self, *, in_order: bool) -> None:
         """In order, the broker is told so, and keeps nothing for us. Raises `OSError`."""
         link: Any = self._sock
-        if link is not None and in_order:
-            link.flush()  # paho would close it on what is held
-            farewell = new_properties(PacketTypes.DISCONNECT)
-            farewell.SessionExpiryInterval = 0  # we start clean: nothing need wait for us
-            self.disconnect(properties=farewell)
-        if self._sock is not None:  # no farewell and no lost connection closed it
-            link.shutdown(socket.SHUT_RDWR)
-            self.loop_read()
+        try:
+            if link is not None and in_order:
+                link.flush()  # paho would close it on what is held
+                farewell = new_properties(PacketTypes.DISCONNECT)
+                farewell.SessionExpiryInterval = 0  # we start clean: nothing need wait for us
+                self.disconnect(properties=farewell)
+            if self._sock is not None:  # no farewell and no lost connection closed it
+                link.shutdown(socket.SHUT_RDWR)
+                self.loop_read()
+        finally:
+            self._sock_close()  # the other side may have been faster
 
     def _create_socket(self) -> Any:
         return self.open_socket() if self._opened is None else self._opened

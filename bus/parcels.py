@@ -108,15 +108,20 @@ class Parcels:
 
     def heard_by_nobody(self, message: Message, now: float) -> list[Parcel]:
         """The broker has them, and nobody to give them to: they are away for a while, longer each
-        time."""
-        parcels = list(self._unconfirmed.pop(id(message), ()))
-        for parcel in parcels:
-            parcel.message, parcel.away = None, True
+        time. Of a frame that was sent twice, one goes again: the other is not among these."""
+        away = []
+        for parcel in self._unconfirmed.pop(id(message), ()):
+            parcel.message = None
+            key = (parcel.activation, parcel.to)
+            if key in self._waiting or key in self._away:
+                self._unknow(parcel)
+                continue
+            parcel.away, self._away[key] = True, parcel
             parcel.unheard += 1
-            self._away[parcel.activation, parcel.to] = parcel
             due_at = now + min(AWAY_MOST_S, AWAY_S * 2 ** (parcel.unheard - 1))
             heapq.heappush(self._due, (due_at, next(self._order), parcel))
-        return parcels
+            away.append(parcel)
+        return away
 
     def come_back(self, now: float) -> None:
         """Those that were away for long enough wait again."""

@@ -263,9 +263,13 @@ class AgentShell:
         courier_at = self._courier.wake_at()
         due_at = self._due_at() if courier_at is None else min(courier_at, self._due_at())
         self._connection.turn(max(0.0, due_at - time.monotonic()))
+        self._take_mail()
+        self._look_at_the_time(courier_at)
+        self._take_mail()  # what this thread put itself wakes nobody
+
+    def _take_mail(self) -> None:
         while events := self._mailbox.take():
             self._handle(*events)
-        self._look_at_the_time(courier_at)
 
     def _look_at_the_time(self, courier_at: float | None) -> None:
         """Act on what is due."""

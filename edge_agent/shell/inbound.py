@@ -224,7 +224,8 @@ class Inbound:
                 encode_s=executed.encode_s,
                 segment_s=executed.segment_s,
                 began_s=executed.began_s,
-            )
+            ),
+            wake=False,
         )
 
     def execution_failed(
@@ -234,7 +235,11 @@ class Inbound:
         level = logging.INFO if isinstance(error, FrameMissing) else logging.ERROR
         _log.log(level, "task %s failed: %s", task, error)
         made = error.made if isinstance(error, OutputTooLarge) else ()
-        self._mailbox.put(ExecutionFailed(number, task, error.kind, error.reason, fatal, made))
+        failed = ExecutionFailed(number, task, error.kind, error.reason, fatal, made)
+        self._mailbox.put(failed, wake=False)
+
+    def told(self) -> None:
+        self._mailbox.wake()
 
     def blob_rotten(self, digest: str) -> None:
         _log.error("the cached blob %s has rotted on disk; it was removed", digest[:12])

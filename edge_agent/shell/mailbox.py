@@ -1,10 +1,11 @@
 """What happened, waiting for the machine: one bounded queue into the main thread.
 
 Adapters put from their own threads, and the network from the main thread itself, far fewer in a
-turn than there is room for. At the bound they wait: 10,000 events are far more than a healthy agent
-has, so a queue that stays full means that the main thread is stuck, and that is said instead of
-losing an event. Only progress of a fetch is dropped at the bound. Of several that put at once each
-may find the last place: then there are as many more as there are threads.
+turn than there is room for: it never waits for itself. At the bound the others wait: 10,000 events
+are far more than a healthy agent has, so a queue that stays full means that the main thread is
+stuck, and that is said instead of losing an event. Only progress of a fetch is dropped at the
+bound. Of several that put at once each may find the last place: then there are as many more as
+there are threads.
 """
 
 from __future__ import annotations
@@ -35,20 +36,23 @@ class Mailbox:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._taken = threading.Condition()
         self._crowded = False
+        self._taker = 0
 
-    def put(self, event: Event) -> None:
-        """Raises `TimedOut` if nobody takes events."""
+    def put(self, event: Event, *, wake: bool = True) -> None:
+        """Without `wake`, it is taken with whatever wakes the main thread next. Raises `TimedOut`
+        if nobody takes events."""
         if self._full() and not self._find_room(event):
             return
         self._events.put(event)
-        self._wake()
+        if wake:
+            self._wake()
 
     def wake(self) -> None:
         """Have the main thread look for what is no event."""
         self._wake()
 
     def _full(self) -> bool:
-        return self._events.qsize() >= self._bound
+        return self._events.qsize() >= self._bound and threading.get_ident() != self._taker
 
     def _find_room(self, event: Event) -> bool:
         """False if the event may be dropped instead."""
@@ -63,6 +67,7 @@ class Mailbox:
     def take(self) -> list[Event]:
         """What waits, in its order, at most `TAKEN`. Never waits."""
         taken: list[Event] = []
+        self._taker = threading.get_ident()
         with contextlib.suppress(queue.Empty):
             while len(taken) < TAKEN:
                 taken.append(self._events.get_nowait())

@@ -118,7 +118,10 @@ class Outbound:
         self._executor.execute(instruction.number, instruction.assigned, group)
 
     def _remove_blobs(self, instruction: RemoveBlobs) -> None:
-        self._cache.remove(instruction.digests)
+        try:
+            self._cache.remove(instruction.digests)
+        except OSError as error:  # what cannot be removed lies there still, and is scanned at start
+            _log.warning("cannot remove what is cached: %s", error)
         self._mailbox.put(BlobsRemoved(instruction.digests))
 
     def _send_frame(self, instruction: SendFrame) -> None:

@@ -123,3 +123,17 @@ def test_what_a_program_says_just_before_it_exits_is_not_lost(mosquitto: BrokerU
         command = [sys.executable, "-c", LAST_WORDS, str(mosquitto.client)]
         subprocess.run(command, check=True, timeout=LIMIT_S)
         assert [watcher.next().payload for _ in range(300)] == [b"%d" % i for i in range(300)]
+
+
+def test_whoever_turns_and_has_nothing_to_say_is_closed_at_once(
+    mosquitto: BrokerUnderTest,
+) -> None:
+    connection = Connection(mosquitto.client, "client", (), (), Listener())
+    connection.open()
+    limit = time.monotonic() + LIMIT_S
+    while connection.state is not ConnectionState.UP:
+        assert time.monotonic() < limit
+        connection.turn(0.1)
+    begun = time.monotonic()
+    connection.close(LIMIT_S)
+    assert time.monotonic() - begun < 2.0

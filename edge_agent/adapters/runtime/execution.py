@@ -167,23 +167,23 @@ class Execution:
     def execute(
         self, number: int, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
     ) -> None:
-        """Answers go together, so that the main thread does not take this one's turns between
-        short tasks, and what they made can travel together."""
-        answers: list[Callable[[], None]] = []
+        """Answers are looked for together, so that the main thread does not take this one's turns
+        between short tasks, and what they made can travel together. Each is there at once: if a
+        later task of the group never ends, the limit blames that one."""
         told_s, left = time.monotonic(), len(group)
         for task, run in self._steps(assigned, group):
-            answers.append(self._answer_to(number, task, run))
+            answer = self._answer_to(number, task, run)
             left -= 1
             fatal = self._partition is None
             if fatal or not left:
                 self._note.rest()
+            answer()
             if fatal or not left or time.monotonic() - told_s >= TELL_S:
-                for answer in answers:
-                    answer()
-                answers, told_s = [], time.monotonic()
+                self._listener.told()
+                told_s = time.monotonic()
             if fatal:
                 return
-        self._settle()
+        self._settle(assigned.partition)
 
     def _steps(
         self, assigned: PartitionAssignment, group: Sequence[tuple[TaskId, str]]
@@ -218,15 +218,20 @@ class Execution:
             return self._failure(number, task, ComputeFailed(reason), fatal=False)
         return partial(self._listener.task_executed, number, task, executed)
 
-    def _settle(self) -> None:
-        """After the answer, so that what was made is on its way. A partition that is lost by it
-        fails its next task, which has it loaded anew."""
+    def _settle(self, partition: PartitionId) -> None:
+        """After the answer, so that what was made is on its way. To join segments loads them anew:
+        if that ends the process, the note says whose load it was. A partition that is lost by it
+        fails its next task."""
+        if self._partition is None or not self._partition.may_settle:
+            return
+        self._note.loading(partition)
         try:
-            if self._partition is not None:
-                self._partition.settle()
+            self._partition.settle()
         except Exception:
             _log.exception("joining the segments in memory")
             self._drop()
+        finally:
+            self._note.rest()
 
     def _failure(
         self, number: int, task: TaskId, error: CrowdpipeError, fatal: bool

@@ -186,11 +186,16 @@ class LoadedPartition:
 
     # --- as one session -----------------------------------------------------------------------
 
+    @property
+    def may_settle(self) -> bool:
+        """Enough tasks have told what each segment takes, and it was not tried yet."""
+        return self._may_settle and self._times.known
+
     def settle(self) -> bool:
         """Between tasks. Once enough of them have told what each segment takes, the segments are
         loaded anew as one session, which takes as long as loading did; True if so. What cannot be
         joined stays as it was. Raises what loading does, with nothing left in memory."""
-        if not self._may_settle or not self._times.known:
+        if not self.may_settle:
             return False
         self._may_settle = False
         groups = groups_of(self.segments)

@@ -16,7 +16,6 @@ from typing import Any
 from edge_agent.adapters.runtime.batching import Form, form_of, grouped, joined, parted
 from edge_agent.adapters.runtime.frame_tensors import open_frame, values_of
 from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
-from wire.errors import CrowdpipeError
 from wire.frames import Frame, Tensor, peek
 from wire.messages.assignment import BatchTerms, PartitionAssignment
 
@@ -83,7 +82,7 @@ def _form(
         frame = open_frame(data, assigned.accepts_nbytes) if needed else None
         tensors = [each for each in frame.tensors if each.name in needed] if frame else []
         return form_of(head, wanted, {each.name: _bits(each) for each in tensors})
-    except (CrowdpipeError, OSError):
+    except Exception:  # also `MemoryError`: said at its turn
         return None
 
 

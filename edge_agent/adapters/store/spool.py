@@ -10,6 +10,7 @@ folder is emptied at the start of the process: whoever needs a lost frame has it
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import threading
@@ -77,9 +78,11 @@ class Spool:
                     f"no room for {activation} ({len(data)} bytes): {held} of "
                     f"{self._total_nbytes} bytes are held; give the agent more with --hold"
                 )
+            number = self.inputs + (side == "input")
+            kept = self._keep(data, number)  # before the old one goes: this may fail
             self._drop(activation, side, sender)
-            self.inputs += side == "input"
-            self._kept.setdefault((activation, side), {})[sender] = self._keep(data)
+            self.inputs = number
+            self._kept.setdefault((activation, side), {})[sender] = kept
             self._held += len(data)
 
     def get(self, activation: ActivationId, side: Side, sender: str = "") -> bytes:
@@ -91,7 +94,10 @@ class Spool:
             if kept.data is not None:
                 return kept.data
             assert kept.file is not None
-            return kept.file.read_bytes()
+            try:
+                return kept.file.read_bytes()
+            except OSError as error:  # a phone's owner, or Android, has emptied the folder
+                raise FrameMissing(f"the {side} {activation} cannot be read: {error}") from None
 
     def measure(self, activation: ActivationId, side: Side) -> tuple[int, int] | None:
         """The frame's bytes and attempt, without reading it; None if it is not held."""
@@ -119,13 +125,21 @@ class Spool:
     def _copy(self, activation: ActivationId, side: Side, sender: str) -> _Kept | None:
         return self._kept.get((activation, side), {}).get(sender)
 
-    def _keep(self, data: bytes) -> _Kept:
+    def _keep(self, data: bytes, number: int) -> _Kept:
         if self._in_memory + len(data) <= self._memory_nbytes:
             self._in_memory += len(data)
-            return _Kept(len(data), data, data, None, self.inputs)
+            return _Kept(len(data), data, data, None, number)
         file = self._folder / f"{next(self._numbers)}.frame"
-        file.write_bytes(data)
-        return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file, self.inputs)
+        try:
+            file.write_bytes(data)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+            raise SpoolFull(
+                f"a frame of {len(data)} bytes cannot be kept in {self._folder}: "
+                f"{error.strerror or error}; make room on this device"
+            ) from None
+        return _Kept(len(data), data[:ATTEMPT_NBYTES], None, file, number)
 
     def _drop(self, activation: ActivationId, side: Side, sender: str) -> None:
         copies = self._kept.get((activation, side), {})
@@ -138,4 +152,5 @@ class Spool:
         if kept.data is not None:
             self._in_memory -= kept.nbytes
         if kept.file is not None:
-            kept.file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the folder is emptied at the next start
+                kept.file.unlink(missing_ok=True)

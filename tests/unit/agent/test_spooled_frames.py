@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from edge_agent.adapters.store.spool import Spool, SpoolFull
 from edge_agent.shell.spooled_frames import SpooledFrames
 from tests.support.courier_side import Side, exchange, frame, name, parts_in
+from wire.errors import CrowdpipeError
 from wire.frames import peek
 
 BOUND = 1 << 20
@@ -77,3 +79,41 @@ def test_what_was_released_does_not_come_back(spool: Spool):
     us = Side("a")
     SpooledFrames(spool).loop_back(name(), "a", us)
     assert (us.arrived, us.lost) == ([], [])
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.said: list[tuple[str, object]] = []
+
+    def frame_arrived(self, sender: str, header: object) -> None:
+        self.said.append(("arrived", header))
+
+    def frame_lost(self, sender: str, activation: object, error: CrowdpipeError) -> None:
+        self.said.append(("lost", error.kind))
+
+
+def test_a_frame_that_cannot_be_written_is_lost_aloud_and_the_copy_before_it_stays(tmp_path: Path):
+    room = 2 * len(frame(0, 50)) + len(frame(1, 90))
+    spool = Spool(tmp_path / "spool", BOUND, memory_nbytes=room)
+    frames, listener = SpooledFrames(spool), _Listener()
+    spool.put(name(), "output", frame(0, 50))
+    frames.loop_back(name(), "us", listener)  # type: ignore[arg-type] # what is called of it
+    spool.put(name(1), "output", frame(1, 90))
+    kept = spool.nbytes
+    shutil.rmtree(tmp_path / "spool")
+    frames.loop_back(name(1), "us", listener)  # type: ignore[arg-type]
+    with pytest.raises(SpoolFull, match="make room"):
+        frames.keep("us", peek(frame(0, 5000)), frame(0, 5000))
+    assert [what for what, _ in listener.said] == ["arrived", "lost"]
+    assert listener.said[1] == ("lost", "spool_full")
+    assert spool.get(name(), "input", "us") == frame(0, 50)
+    assert spool.nbytes == kept
+
+
+def test_a_frame_whose_file_is_gone_is_missing(tmp_path: Path):
+    spool = Spool(tmp_path / "spool", BOUND, memory_nbytes=0)
+    spool.put(name(), "output", frame(0, 500))
+    shutil.rmtree(tmp_path / "spool")
+    assert SpooledFrames(spool).output(name()).load() is None
+    spool.forget(name(), "output")
+    assert spool.nbytes == 0

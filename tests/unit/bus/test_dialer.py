@@ -101,9 +101,6 @@ def test_an_attempt_under_way_serves_whoever_asks_again(opening: Opening) -> Non
 def test_a_socket_that_nobody_took_is_closed_when_the_next_is_asked_for(opening: Opening) -> None:
     opening.dialer.begin(None, resumes=False)
     opening.finish()
-    thread = opening.dialer._thread
-    assert thread is not None
-    thread.join(LIMIT_S)
     opening.dialer.begin(None, resumes=False)
     assert opening.done.acquire(timeout=LIMIT_S)
     assert opening.count == 2
@@ -141,3 +138,19 @@ def test_at_the_end_what_nobody_took_is_closed(opening: Opening) -> None:
     opening.finish()
     opening.dialer.close()
     assert opening.near[0].fileno() == -1
+
+
+def test_what_an_attempt_comes_to_after_the_end_is_closed(opening: Opening) -> None:
+    opening.dialer.begin(None, resumes=False)
+    opening.dialer.close()
+    opening.finish()
+    assert opening.near[0].fileno() == -1
+
+
+def test_the_attempt_that_has_just_ended_is_not_waited_for(opening: Opening) -> None:
+    opening.error = ConnectionRefusedError("nobody there")
+    opening.dialer.begin(None, resumes=False)
+    opening.finish()
+    opening.dialer.begin(None, resumes=False)
+    assert opening.done.acquire(timeout=LIMIT_S)
+    assert opening.count == 2

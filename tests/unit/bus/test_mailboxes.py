@@ -109,3 +109,20 @@ def test_the_journals_answers_never_wait() -> None:
     mailbox.answer(ForgetAsked("two"))
     mailbox.wake()
     assert [mailbox.get(0.0) for _ in range(3)] == [ForgetAsked("one"), ForgetAsked("two"), None]
+
+
+def test_what_is_put_quietly_wakes_nobody_and_is_taken_with_the_next() -> None:
+    mailbox = WaitingMailbox()
+    mailbox.put(event(0), wake=False)
+    assert not mailbox.woken.is_set()
+    mailbox.wake()
+    assert mailbox.woken.is_set()
+    assert taken(mailbox) == [event(0)]
+
+
+def test_the_thread_that_takes_never_waits_for_itself() -> None:
+    mailbox = WaitingMailbox(2)
+    assert taken(mailbox) == []
+    for number in range(5):
+        mailbox.put(event(number))
+    assert taken(mailbox) == [*map(event, range(5))]

@@ -161,6 +161,21 @@ def at(item: int) -> ActivationId:
     return name(item, "r" if item % 2 else "q")
 
 
+def test_of_a_frame_in_two_messages_that_nobody_heard_one_goes_again():
+    parcels, messages = Parcels(), [message(), message()]
+    for each in messages:
+        parcels.sent([parcel(0)], each)
+    assert len(parcels.heard_by_nobody(messages[0], 0.0)) == 1
+    assert parcels.heard_by_nobody(messages[1], 0.0) == []
+    parcels.come_back(AWAY_MOST_S)
+    assert waiting(parcels) == [0]
+    parcels.sent([parcel(0)], messages[0])
+    parcels.wait(parcel(0))
+    assert parcels.heard_by_nobody(messages[0], 0.0) == []
+    assert parcels.forget(name(0)) == []
+    assert waiting(parcels) == []
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Whatever happens, the index knows exactly what there is."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,9 @@ class Answers:
     def __init__(self) -> None:
         self.came: queue.SimpleQueue[tuple[str, tuple[Any, ...]]] = queue.SimpleQueue()
 
+    def told(self) -> None:
+        """What there is, is looked for here without it."""
+
     def __getattr__(self, name: str) -> Any:
         return lambda *said: self.came.put((name, said))
 
@@ -57,6 +61,9 @@ class Running:
         self.answers = Answers()
         self.calls: list[int] = []
         note = WorkNote(folder / "note", "boot")
+        self.noted: list[Any] = []
+        loading = note.loading
+        monkeypatch.setattr(note, "loading", lambda part: (self.noted.append(part), loading(part)))
         cache = cache_of(folder / "blobs", folder / "cache")
         self.executor = Executor(cache, self.spool, Link(), self.answers, note)
         self._count_calls(monkeypatch)
@@ -157,3 +164,64 @@ def test_a_task_whose_input_is_gone_takes_no_other_with_it(running: Running) -> 
     gone = TaskId("r", 9, partition.first, partition.last, 0)
     names = [name for name, _ in running.run(good[0], gone, good[1])]
     assert names == ["task_executed", "execution_failed", "task_executed"]
+
+
+def test_what_is_done_is_answered_before_the_next_of_its_group_begins(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one may never end, and is to be blamed alone."""
+    tasks = [running.give(item, each["x"], batch=1) for item, each in enumerate(feeds(2))]
+    begun, go_on = threading.Event(), threading.Event()
+    run = LoadedPartition.run
+
+    def blocked(partition: LoadedPartition, values: dict[str, Any]) -> Any:
+        if running.spool.measure(tasks[0].makes, "output") is not None:
+            begun.set()
+            assert go_on.wait(LIMIT_S)
+        return run(partition, values)
+
+    monkeypatch.setattr(LoadedPartition, "run", blocked)
+    running.executor.execute(2, running.assigned, [(task, "desk") for task in tasks])
+    assert begun.wait(LIMIT_S)
+    name, said = running.answers.next()
+    assert (name, said[1]) == ("task_executed", tasks[0])
+    go_on.set()
+    assert running.answers.next()[1][1] == tasks[1]
+
+
+def test_a_frame_that_memory_does_not_suffice_for_fails_alone(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [running.give(item, each["x"]) for item, each in enumerate(feeds(3))]
+    get = Spool.get
+
+    def scarce(spool: Spool, activation: ActivationId, *which: Any) -> bytes:
+        if activation.item == 1:
+            raise MemoryError
+        return get(spool, activation, *which)
+
+    monkeypatch.setattr(Spool, "get", scarce)
+    running.executor.execute(2, running.assigned, [(task, "desk") for task in tasks])
+    answers = [running.answers.next() for _ in range(2)]  # the partition goes with it
+    assert [name for name, _ in answers] == ["task_executed", "execution_failed"]
+    assert "out of memory" in str(answers[1][1][2])
+
+
+def test_the_note_says_whose_load_it_is_while_segments_are_joined(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[Any] = []
+    seen = threading.Event()
+
+    def settle(partition: LoadedPartition) -> bool:
+        noted.extend(running.noted)
+        seen.set()
+        raise MemoryError
+
+    monkeypatch.setattr(LoadedPartition, "may_settle", True)
+    monkeypatch.setattr(LoadedPartition, "settle", settle)
+    running.noted.clear()
+    running.run(running.give(0, feeds(1)[0]["x"]))
+    assert seen.wait(LIMIT_S)
+    assert noted[-1] == running.assigned.partition
+    assert running.run(running.give(1, feeds(1)[0]["x"]))[0][0] == "execution_failed"
