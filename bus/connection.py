@@ -255,9 +255,9 @@ class Connection:
 
     def _idle_s(self) -> float:
         if self._close_by is not None and self._life.state is ConnectionState.UP:
-            return 0.0  # what has to be said at the end is looked at
+            return 0.0
         fills = self._courier if self._life.carries and self._pending.roomy else None
-        fill_at = fills.fill_at() if fills is not None else None
+        fill_at = fills.fill_at() if fills else None
         due_s = IDLE_S if fill_at is None else max(0.0, fill_at - time.monotonic())
         return min(self._life.idle_s, due_s)
 
