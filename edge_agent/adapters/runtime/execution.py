@@ -34,7 +34,7 @@ from wire.errors import (
 from wire.ids import PartitionId, TaskId
 from wire.messages.assignment import PartitionAssignment
 
-SWAPPING_S = 60.0  # a partition that another follows sooner is one of several that take turns
+SWAPPING_S = 60.0  # loads that follow each other sooner may be of partitions that take turns
 RATED_NBYTES = 1 << 20  # a smaller load shows what any load costs, and no rate
 TELL_S = 0.005  # for so long answers of a group may wait for each other
 
@@ -118,7 +118,7 @@ class Execution:
             budget_nbytes=job.budget_nbytes,
             threads=self._threads,
             prepare_nbytes=job.prepare_nbytes,
-            stays=began_s - self._loaded_at_s >= SWAPPING_S,
+            takes_turns=began_s - self._loaded_at_s < SWAPPING_S,
         )
         self._loaded_at_s = began_s
         self._cache.touch(tuple(blob.digest for blob in job.assigned.blobs))

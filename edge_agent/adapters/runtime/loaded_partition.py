@@ -45,6 +45,7 @@ from wire.quantities import mebibytes
 # RSS counts mapped pages that the system may take back, and the allocator's rounding.
 MARGIN_NBYTES = 16 << 20
 MARGIN_SHARE = 0.25
+SETTLED_S = 10.0  # in memory for so long, it does not take turns with others
 LOADERS = 2  # segments loaded at once; `hurried_need` counts on it
 
 _log = logging.getLogger("crowdpipe.agent.executor")
@@ -62,10 +63,11 @@ class LoadedPartition:
         budget_nbytes: int,
         threads: int = 1,
         prepare_nbytes: int | None = None,
-        stays: bool = True,
+        takes_turns: bool = False,
     ) -> None:
         """`prepare_nbytes` bounds what may be prepared on disk; None says as much as it takes.
-        `stays`: no other is expected to take its place soon.
+        `takes_turns`: another may be loaded in its place soon, so that it has to stay for a while
+        before more is done for it.
 
         Raises `OverBudget`, `LoadFailed`, `BlobMissing` or `BlobCorrupt`.
         """
@@ -97,7 +99,8 @@ class LoadedPartition:
             raise
         finally:
             pool.close(trim_own_heap)
-        self._may_settle = hurried and stays
+        self._may_settle = hurried
+        self._settles_at_s = time.monotonic() + SETTLED_S if takes_turns else 0.0
         if self._may_settle:
             keep_room_for_frames()
 
@@ -188,8 +191,10 @@ class LoadedPartition:
 
     @property
     def may_settle(self) -> bool:
-        """Enough tasks have told what each segment takes, and it was not tried yet."""
-        return self._may_settle and self._times.known
+        """Enough tasks have told what each segment takes, it is here to stay, and it was not tried
+        yet."""
+        known = self._may_settle and self._times.known
+        return known and time.monotonic() >= self._settles_at_s
 
     def settle(self) -> bool:
         """Between tasks. Once enough of them have told what each segment takes, the segments are

@@ -150,7 +150,7 @@ def test_others_are_told_another_address_than_the_desk_uses_itself() -> None:
     folder = home.home_folder()
     assert home.write_up(folder, URL, "http://127.0.0.1:8080").told == URL
     outside = parse_url(f"mqtts://10.0.0.7:18830?authority=sha256:{'ab' * 32}")
-    home.write_up(folder, URL, "https://127.0.0.1:8080", outside)
+    home.write_up(folder, URL, "https://127.0.0.1:8080", outside=outside)
     record = home.read_up(folder)
     assert record is not None
     assert (record.url, record.told) == (URL, outside)

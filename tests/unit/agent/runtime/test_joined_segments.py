@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper
 from edge_agent.adapters.runtime import segment_loader
 from edge_agent.adapters.runtime.joined_graph import GraphPart, joined_graph
 from edge_agent.adapters.runtime.joining import TIMED_TASKS, SegmentTimes, groups_of
-from edge_agent.adapters.runtime.loaded_partition import LoadedPartition
+from edge_agent.adapters.runtime.loaded_partition import SETTLED_S, LoadedPartition
 from edge_agent.adapters.store.cache import BlobCache
 from orchestrator.segmentation.checking.verify import to_array, to_value
 from tests.support.chain import Chain
@@ -105,7 +106,7 @@ def test_nothing_is_left_on_disk_by_joining(chain, load, cache: BlobCache) -> No
 
 @pytest.mark.parametrize(
     "how",
-    [{"streamed": True}, {"stays": False}, {"prepare_nbytes": 0}, {"budget_nbytes": 0}],
+    [{"streamed": True}, {"takes_turns": True}, {"prepare_nbytes": 0}, {"budget_nbytes": 0}],
     ids=str,
 )
 def test_what_is_short_of_room_or_goes_soon_stays_a_chain(chain, load, how) -> None:
@@ -115,6 +116,17 @@ def test_what_is_short_of_room_or_goes_soon_stays_a_chain(chain, load, how) -> N
     warm(partition, x)
     assert not partition.settle()
     run(partition, x)
+
+
+def test_what_may_take_turns_is_joined_once_it_has_stayed(
+    chain, load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, partition = some_input(chain), load(exact=True, takes_turns=True)
+    warm(partition, x)
+    assert not partition.settle()
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + SETTLED_S)
+    assert partition.settle()
 
 
 def test_a_single_segment_stays_as_it_is(cache: BlobCache, chain: Chain) -> None:
