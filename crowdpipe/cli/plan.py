@@ -9,7 +9,7 @@ import typer
 from crowdpipe.cli.options import Broker, Exact, Home, Json, broker_of, example
 
 if TYPE_CHECKING:
-    from wire.messages.requests import PlannedPartition
+    from wire.messages.requests import Planned, PlannedPartition
 
 MOST_LEFT_OUT = 40  # lines; --json has them all
 
@@ -69,7 +69,20 @@ def plan(
     not_used = [f"not used: {device}, {why}" for device, why in sorted(planned.left_out.items())]
     for line in show_list(not_used, MOST_LEFT_OUT):
         console.print(line)
-    console.print(f"estimate: {planned.items} items in about {show_seconds(planned.batch_s)}")
+    console.print(_estimate(planned))
+
+
+def _estimate(planned: Planned) -> str:
+    """Of all items, and of one device alone where one could: whether several are worth it."""
+    from crowdpipe.cli.quantities import show_rate, show_seconds
+
+    items, batch_s = planned.items, planned.batch_s
+    said = f"estimate: {items} items in about {show_seconds(batch_s)}"
+    if not planned.lone_device or not batch_s or not planned.lone_s:
+        return said
+    together = f"{len({row.device for row in planned.partitions})} devices"
+    rates = show_rate(items / batch_s), show_rate(items / planned.lone_s)
+    return f"{said}; {together}: {rates[0]}, {planned.lone_device} alone: {rates[1]}"
 
 
 def _basis(row: PlannedPartition) -> str:

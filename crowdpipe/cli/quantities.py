@@ -74,6 +74,11 @@ def show_seconds(seconds: float | None) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.1f} ms"
 
 
+def show_rate(per_s: float) -> str:
+    """Items a second, as people compare them."""
+    return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"
+
+
 def parse_nbytes(text: str) -> int:
     """`16MiB`, `1.5G`, `300 MB` or a plain number of bytes; `UserError` for anything else."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)

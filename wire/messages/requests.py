@@ -321,7 +321,9 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`batch_s`: how long `items` items are estimated to take."""
+    """`batch_s`: how long `items` items are estimated to take, once all is loaded. `lone_device`:
+    who of the plan's devices could serve the whole model alone, the fastest of them if there are
+    several, and `lone_s` how long it would take; empty if none could, or if one does."""
 
     type: ClassVar[str] = "planned"
     request: str
@@ -330,6 +332,8 @@ class Planned:
     left_out: dict[str, str]
     items: int = 0
     batch_s: float = 0.0
+    lone_device: str = ""
+    lone_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

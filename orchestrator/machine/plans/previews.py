@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import inf
 
 from orchestrator.machine.plans import searching
 from orchestrator.machine.plans.assigning import (
@@ -118,7 +119,31 @@ def _planned(state: State, plan: Plan, asked: RequestPlan) -> Planned:
     batch_s = estimated_s(manifest, fleet, placed, work)
     weighed = PlanWeighed(plan, fleet, work, batch_s)
     left_out = {device.name: _why_not(state, weighed, device) for device in listed}
-    return Planned(asked.request, manifest.name, rows, left_out, work.items, batch_s)
+    lone_device, lone_s = _lone(weighed)
+    return Planned(
+        request=asked.request,
+        model=manifest.name,
+        partitions=rows,
+        left_out=left_out,
+        items=work.items,
+        batch_s=batch_s,
+        lone_device=lone_device,
+        lone_s=lone_s,
+    )
+
+
+def _lone(weighed: PlanWeighed) -> tuple[str, float]:
+    """Whom of its devices the plan could leave all to, and what a batch would take there: several
+    devices are no gain for a model that is small for each of them."""
+    manifest, fleet = weighed.plan.manifest, Fleet(weighed.fleet)
+    last = len(manifest.segments) - 1
+    names = {offer.device for offer in fleet}
+    alone = {
+        name: estimated_s(manifest, fleet, [SegmentRange(0, last, device=name)], weighed.work)
+        for name in (names if len(names) > 1 else ())
+    }
+    name = min(sorted(alone), key=alone.__getitem__, default="")
+    return (name, alone[name]) if alone.get(name, inf) < inf else ("", 0.0)
 
 
 def _row(state: State, plan: Plan, placement: Placement) -> PlannedPartition:

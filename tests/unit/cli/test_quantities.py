@@ -9,6 +9,7 @@ from crowdpipe.cli.quantities import (
     possible_nbytes,
     show_count,
     show_nbytes,
+    show_rate,
     show_seconds,
 )
 from wire.errors import UserError
@@ -67,3 +68,10 @@ def test_bytes_and_seconds_read_as_people_say_them() -> None:
     assert show_nbytes(None) == "–"
     assert show_seconds(0.0123) == "12 ms"
     assert show_seconds(125.4) == "2 min 5 s"
+
+
+@pytest.mark.parametrize(
+    ("per_s", "shown"), [(155.04, "155/s"), (10.0, "10/s"), (9.87, "9.9/s"), (0.123, "0.12/s")]
+)
+def test_rates_are_shown_as_people_compare_them(per_s: float, shown: str) -> None:
+    assert show_rate(per_s) == shown

@@ -81,3 +81,14 @@ def test_a_plan_without_devices_says_to_start_one() -> None:
     world.run_for(0.1)
     failed = told(world, req.RequestFailed)[0]
     assert (failed.kind, "crowdpipe agent" in failed.reason) == ("no_device", True)
+
+
+def test_a_plan_says_what_one_of_its_devices_would_take_alone() -> None:
+    planned = plan_of(world_of("a", "b", "c"), partitions=3)
+    assert planned.lone_device in {row.device for row in planned.partitions}
+    assert planned.lone_s > planned.batch_s > 0
+
+
+def test_where_one_device_serves_all_nothing_is_said_of_it() -> None:
+    alone = plan_of(world_of("a"), partitions=1)
+    assert (alone.lone_device, alone.lone_s) == ("", 0.0)
