@@ -55,6 +55,8 @@ class Client(paho.Client):
         packet: Any = getattr(self, "_in_packet", None)
         if not (_KNOWN_INSIDE and isinstance(packet, dict) and hasattr(self, "_in_callback_mutex")):
             return super()._handle_publish()
+        if getattr(self._state, "name", "") == "MQTT_CS_CONNECTING":
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL  # no broker begins so, but many a text does
         try:
             came = ArrivedPublish(packet["command"], packet["packet"])
         except Unreadable as error:
