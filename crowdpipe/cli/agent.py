@@ -50,7 +50,6 @@ def agent(
 ) -> None:
     """Serve parts of models from this machine until Ctrl-C."""
     from crowdpipe.home import desk_key_of
-    from edge_agent.__main__ import main
 
     # In the environment, not in the arguments: those every user of the machine can read.
     os.environ[BROKER_VARIABLE] = broker or _own_url(home_of(home), name)
@@ -61,7 +60,10 @@ def agent(
     flags += ["--desk-key", desk_key] if desk_key else []
     folder = cache or _folder_in(home, name)
     flags += ["--cache", str(folder)] if folder else []
-    sys.exit(main(flags))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # In the place of this program, which takes 18 MB more than an agent alone (measured).
+    os.execv(sys.executable, [sys.executable, "-m", "edge_agent", *flags])
 
 
 def _folder_in(home: Path | None, name: str) -> Path | None:

@@ -16,9 +16,10 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.acceptance.conftest import Crowdpipe, Ended, ProcessTree, run_crowdpipe, wait_until
+from tests.acceptance.conftest import Crowdpipe, Ended, ProcessTree, run_crowdpipe
 from tests.acceptance.served import Served, served
 from tests.support.models import mlp, model_of, save, value
+from tests.support.waiting import wait_until
 from wire.manifest import Manifest
 
 USER, OPERATOR = 2, 3

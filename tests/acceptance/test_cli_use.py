@@ -17,9 +17,9 @@ from tests.acceptance.conftest import (
     Ended,
     ProcessTree,
     run_crowdpipe,
-    wait_until,
 )
 from tests.support.models import mlp, save
+from tests.support.waiting import wait_until
 from wire.signed_orders import KEY_NBYTES, read_key
 
 ROWS = 6

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import Ended, ProcessTree, run_crowdpipe, wait_until
+from tests.acceptance.conftest import Ended, ProcessTree, run_crowdpipe
+from tests.support.waiting import wait_until
 
 ITEMS = 40
 PROCESSES = 8  # crowdpipe up, the broker, five agents, and one to spare for the reference

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.conftest import ProcessTree, wait_until
+from tests.acceptance.conftest import ProcessTree
+from tests.support.waiting import wait_until
 
 Start = Callable[..., ProcessTree]
 

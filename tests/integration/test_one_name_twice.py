@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,13 @@ from tests.support.agent_process import AgentProcess
 from tests.support.broker import fresh_name
 from tests.support.models import mlp
 from tests.support.orchestrated import LIMIT_S, Person, System
+from tests.support.waiting import wait_until
 from wire.broker_url import BrokerUrl
 from wire.messages.requests import RunOptions
 
 system = orchestrated.system
 ITEMS = 30
+WAITS_S = 3 * LIMIT_S  # their waits double: a start more, and it is as long again
 OTHER = "another agent uses the name"
 
 
@@ -53,14 +54,6 @@ class Supervisor:
             agent.end()
 
 
-def until(found: object, what: str) -> None:
-    """Their waits double: a start more, and it is as long again."""
-    deadline = time.monotonic() + 3 * LIMIT_S
-    while not found():  # type: ignore[operator] # a condition
-        assert time.monotonic() < deadline, f"waited {3 * LIMIT_S:g} s for {what}"
-        time.sleep(0.1)
-
-
 @pytest.mark.timeout(400)
 def test_they_wait_longer_each_time_and_the_person_is_told_and_nothing_is_lost(system: System):
     model = mlp(6)
@@ -79,10 +72,16 @@ def test_they_wait_longer_each_time_and_the_person_is_told_and_nothing_is_lost(s
                 person.send_stored(manifest, run, item, x=x)
             person.finish(run, ITEMS)
         assert_whole(person, model, inputs)
-        until(lambda: name in orchestrator._machine.state.contested, "the orchestrator to notice")
+        wait_until(
+            lambda: name in orchestrator._machine.state.contested,
+            "the orchestrator to notice",
+            WAITS_S,
+        )
         watcher = system.broker.login("watcher", "watcher")
-        until(lambda: _contested(watcher) == [name], "`crowdpipe devices` to say so")
-        until(lambda: all(f"{OTHER} {name}" in each.said for each in both), "both to say so")
+        wait_until(lambda: _contested(watcher) == [name], "`crowdpipe devices` to say so", WAITS_S)
+        wait_until(
+            lambda: all(f"{OTHER} {name}" in each.said for each in both), "both to say so", WAITS_S
+        )
         assert not person.failures
     finally:
         for each in both:

@@ -4,7 +4,6 @@ neither fetches nor loads what they order, obeys nothing old, and goes on servin
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.support.broker import fresh_name
 from tests.support.models import mlp
 from tests.support.mqtt_client import MqttClient
 from tests.support.orchestrated import LIMIT_S, TOPICS, Person, System
+from tests.support.waiting import wait_until
 from wire.ids import PartitionId, digest_of
 from wire.manifest import BlobRef
 from wire.messages.assignment import Assignment, PartitionAssignment, SegmentRef
@@ -81,14 +81,6 @@ def deployment(system: System) -> Deployment:
     return Deployment(system)
 
 
-def until(found: Any, what: str) -> Any:
-    deadline = time.monotonic() + LIMIT_S
-    while not (value := found()):
-        assert time.monotonic() < deadline, f"waited {LIMIT_S:g} s for {what}"
-        time.sleep(0.05)
-    return value
-
-
 def kept(client: MqttClient, topic: str) -> Any:
     """What is retained there, with its properties."""
     client.subscribe(topic)
@@ -123,7 +115,7 @@ def test_an_agent_that_starts_with_a_forged_assignment_waits_for_its_desk(deploy
         topic = TOPICS.device(name, "assignment")
         thief.publish(topic, encode(deployment.foreign_assignment(999)), retain=True)
         agent = deployment.agent(name)
-        until(lambda: "it is unsigned" in agent.said(), "the agent to hear it")
+        wait_until(lambda: "it is unsigned" in agent.said(), "the agent to hear it")
     deployment.serves()
     assert not agent.blob(digest_of(FOREIGN)).exists()
 
@@ -140,7 +132,7 @@ def test_an_order_of_an_older_generation_that_is_sent_again_is_refused(deploymen
     with deployment.stolen() as thief:
         thief.publish(topic, old.payload, retain=True, UserProperty=old.properties.UserProperty)
         again = deployment.agent(agent.name)
-        until(lambda: "connected to" in again.said().split(BOOT)[-1], "the agent to be there")
+        wait_until(lambda: "connected to" in again.said().split(BOOT)[-1], "the agent to be there")
     deployment.serves()
     again.process.terminate()
     again.wait()
@@ -166,7 +158,7 @@ def test_a_desk_with_an_older_journal_rises_above_what_its_agents_obeyed(deploym
             thief.publish(cleared, b"", retain=True)
         agent.end()
         again = deployment.agent(agent.name)
-        until(lambda: "connected to" in again.said().split(BOOT)[-1], "the agent to be there")
+        wait_until(lambda: "connected to" in again.said().split(BOOT)[-1], "the agent to be there")
     deployment.serves()
     assert deployment.desk._inbound.generation > before
 

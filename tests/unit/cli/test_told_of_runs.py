@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -61,10 +60,9 @@ def test_an_agents_cache_is_in_the_home_if_one_is_named(
     set_apart: bool,
     expected: str | None,
 ) -> None:
-    monkeypatch.setattr(sys, "exit", lambda code: None)
     monkeypatch.setattr(os, "environ", {agent.CACHE_VARIABLE: "/x"} if set_apart else {})
     flags: list[str] = []
-    monkeypatch.setattr("edge_agent.__main__.main", flags.extend)
+    monkeypatch.setattr(os, "execv", lambda program, arguments: flags.extend(arguments))
     folder = tmp_path / home if home else None
     agent.agent("a1", "mqtt://h", None, None, "info", folder)
     found = flags[flags.index("--cache") + 1] if "--cache" in flags else None
